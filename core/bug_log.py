@@ -74,7 +74,7 @@ def _report(bug: BaseException | None) -> Iterator[str]:
     yield f"  libraries: {', '.join(f'{name} {_version(name)}' for name in LIBRARIES)}"
     for what, shape in sorted(_shapes.items()):
         yield f"  {what}: {_words(shape)}"
-    for error, link in _chain(bug):
+    for error, link in _exception_chain(bug):
         if link:
             yield f"  {link}"
         yield f"  {_describe(error)}"
@@ -101,7 +101,7 @@ def _words(shape: Shape | Callable[[], Shape]) -> str:
     return ", ".join(f"{key} {'unknown' if v is None else v}" for key, v in known.items())
 
 
-def _chain(bug: BaseException | None) -> Iterator[tuple[BaseException, str]]:
+def _exception_chain(bug: BaseException | None) -> Iterator[tuple[BaseException, str]]:
     """Yield an exception and those that led to it, latest first, with what binds them."""
     link, seen = "", set[int]()
     while bug is not None and id(bug) not in seen:

@@ -66,7 +66,7 @@ def fetch(jars: Jars, folder: Path, java: Java, say: Report) -> None:
 
 
 def _download(jars: Jars, folder: Path, java: Java, say: Report) -> None:
-    ivy = _ivy(jars.what)
+    ivy = _find_ivy_jar(jars.what)
     paths.make_folder(folder.parent)
     dependencies = "\n".join(
         f'    <dependency org="{artifact.group}" name="{artifact.name}" rev="{artifact.version}" '
@@ -119,7 +119,7 @@ def _error_lines(lines: list[str]) -> list[str]:
     return list(dict.fromkeys(telling))[:3] or lines[-3:]
 
 
-def _ivy(what: str) -> Path:
+def _find_ivy_jar(what: str) -> Path:
     # PySpark is looked for, never imported: nothing but the pipeline may load it.
     spec = importlib.util.find_spec("pyspark")
     folders = spec.submodule_search_locations if spec else None

@@ -164,7 +164,7 @@ def load_settings(path: Path | None = None) -> Settings:
             clusters={name: _cluster(name, table, path) for name, table in clusters.items()},
             theme=_read_value(document, "theme", str, None),
             keys={action: _read_value(keys, action, str, "", "keys.") for action in keys},
-            notify=_notify(_read_value(document, "notify", dict, {})),
+            notify=_parse_notify(_read_value(document, "notify", dict, {})),
             balancer_topics=_topics(_read_value(document, "balancer_topics", list, [])),
         )
     except (FileNotFoundError, NotADirectoryError):
@@ -184,7 +184,7 @@ def load_settings(path: Path | None = None) -> Settings:
         raise UsageError(f"{path} is not TOML: {error}.", next="Fix that line.") from error
     except RecursionError as error:
         raise UsageError(f"{path} is nested too deeply.", next="Write it flatter.") from error
-    except _WrongError as wrong:
+    except _ConfigError as wrong:
         raise UsageError(f"{path}: {wrong}.", next=wrong.next) from wrong
 
 
@@ -192,7 +192,7 @@ _TWICE = re.compile(r"Cannot declare \('clusters', ['\"](.+)['\"]\) twice \(at l
 """What tomllib says of a name that two clusters have."""
 
 
-class _WrongError(Exception):
+class _ConfigError(Exception):
     """Which key has the wrong value, and what it should be; or which there is none of."""
 
     def __init__(self, what: str, next: str = "Fix that line.") -> None:
@@ -212,7 +212,7 @@ def _refuse_nul(value: object, at: str = "") -> None:
     """Refuse a NUL in any text: no path, address or argument of a program can have one."""
     match value:
         case str() if "\0" in value:
-            raise _WrongError(f"{at or 'a key'} has a NUL in it")
+            raise _ConfigError(f"{at or 'a key'} has a NUL in it")
         case list():
             for each in value:
                 _refuse_nul(each, at)
@@ -226,7 +226,7 @@ def _only(table: Mapping[str, Any], names: Sequence[str], at: str = "") -> None:
     for key in table:
         if key not in names:
             known = f"There are {', '.join(names)}."
-            raise _WrongError(f"there is no {at}{key}", nearly(key, names) or known)
+            raise _ConfigError(f"there is no {at}{key}", nearly(key, names) or known)
 
 
 def _read_value(
@@ -234,18 +234,18 @@ def _read_value(
 ) -> Any:
     value = table.get(key, default)
     if key in table and not isinstance(value, kind):
-        raise _WrongError(f"{at}{key} must be {_KINDS[kind]}")
+        raise _ConfigError(f"{at}{key} must be {_KINDS[kind]}")
     return value
 
 
-def _notify(table: Mapping[str, Any]) -> NotifyBy:
+def _parse_notify(table: Mapping[str, Any]) -> NotifyBy:
     _only(table, ("bell", "desktop", "command", "webhook"), "notify.")
     command = _read_value(table, "command", list, [], "notify.")
     if not all(isinstance(word, str) and word for word in command):
-        raise _WrongError('notify.command must be a list of texts like ["notify-me", "--now"]')
+        raise _ConfigError('notify.command must be a list of texts like ["notify-me", "--now"]')
     webhook = _read_value(table, "webhook", str, None, "notify.")
     if webhook is not None and not webhook.startswith(("https://", "http://")):
-        raise _WrongError('notify.webhook must be a URL like "https://example.org/hook"')
+        raise _ConfigError('notify.webhook must be a URL like "https://example.org/hook"')
     return NotifyBy(
         bell=_read_value(table, "bell", bool, True, "notify."),
         desktop=_read_value(table, "desktop", bool, True, "notify."),
@@ -256,7 +256,7 @@ def _notify(table: Mapping[str, Any]) -> NotifyBy:
 
 def _topics(names: Sequence[Any]) -> frozenset[str]:
     if not all(isinstance(name, str) and name for name in names):
-        raise _WrongError('balancer_topics must be a list of topics like ["my.balancer.metrics"]')
+        raise _ConfigError('balancer_topics must be a list of topics like ["my.balancer.metrics"]')
     return frozenset(names)
 
 
@@ -269,7 +269,7 @@ _CLUSTER_KEYS = (
 def _cluster(name: str, table: Any, path: Path) -> ClusterSettings:
     at = f"clusters.{name}."
     if not isinstance(table, dict):
-        raise _WrongError(f"clusters.{name} must be a table")
+        raise _ConfigError(f"clusters.{name} must be a table")
     _only(table, _CLUSTER_KEYS, at)
 
     def rate(key: str) -> float | None:
@@ -277,25 +277,25 @@ def _cluster(name: str, table: Any, path: Path) -> ClusterSettings:
         try:
             return None if text is None else float(parse_flow(text))
         except UsageError as error:
-            raise _WrongError(f'{at}{key} must be a rate like "125MB/s"') from error
+            raise _ConfigError(f'{at}{key} must be a rate like "125MB/s"') from error
 
     timeout = _read_value(table, "timeout", str, None, at)
     try:
         timeout_seconds = None if timeout is None else parse_timeout(timeout)
     except UsageError as error:
-        raise _WrongError(f'{at}timeout must be a time like "30s"') from error
+        raise _ConfigError(f'{at}timeout must be a time like "30s"') from error
     metrics = _read_value(table, "metrics", str, None, at)
     try:
         metrics = metrics and parse_metrics(metrics, path.parent)
     except UsageError as error:
-        raise _WrongError(f'{at}metrics must be like ":9464" or "/folder/trimtab.prom"') from error
+        raise _ConfigError(f'{at}metrics must be like ":9464" or "/folder/trimtab.prom"') from error
     color = _read_value(table, "color", str, None, at)
     if color not in (None, *COLORS):
-        raise _WrongError(f"{at}color is none of {', '.join(COLORS)}")
+        raise _ConfigError(f"{at}color is none of {', '.join(COLORS)}")
     config = _read_value(table, "command_config", str, None, at)
     bootstrap = _read_value(table, "bootstrap", str, None, at)
     if not bootstrap:
-        raise _WrongError(f'{at}bootstrap is missing: write it like "broker-1:9092"')
+        raise _ConfigError(f'{at}bootstrap is missing: write it like "broker-1:9092"')
     return ClusterSettings(
         bootstrap=bootstrap,
         command_config=(path.parent / paths.expand_user(config)) if config else None,
@@ -314,11 +314,11 @@ def _cluster(name: str, table: Any, path: Path) -> ClusterSettings:
 def _addresses(table: Mapping[str, Any], at: str) -> dict[str, str]:
     for pair in table.items():
         if not all(isinstance(address, str) and _SERVER.fullmatch(address) for address in pair):
-            raise _WrongError(f'{at} must be like {{"broker-1:9092" = "localhost:19092"}}')
+            raise _ConfigError(f'{at} must be like {{"broker-1:9092" = "localhost:19092"}}')
     return {server.lower(): to for server, to in table.items()}
 
 
 def _proxy(url: str | None, at: str) -> str | None:
     if url is not None and not _PROXY.fullmatch(url):  # it may hold a password, and is not shown
-        raise _WrongError(f'{at} must be a URL like "socks5://localhost:1080"')
+        raise _ConfigError(f'{at} must be a URL like "socks5://localhost:1080"')
     return url

@@ -57,14 +57,14 @@ def parse_rate(text: str) -> int:
             raise UsageError(f"Not a rate: {text!r}.", next="Write it like 50MB/s or 50MiB/s.")
         number = text.strip()
         if not float(number):
-            raise _moves_nothing(number)
+            raise _too_low_rate_error(number)
         raise UsageError(
             f"A rate needs a unit: {number}.",
             next=f"Give {number}MB/s ({float(number) * 1e6:,.0f} bytes a second) "
             f"or {number}B/s; MiB/s is 1,048,576.",
         )
     if rate < 1:
-        raise _moves_nothing(text.strip())
+        raise _too_low_rate_error(text.strip())
     return round(rate)
 
 
@@ -95,7 +95,7 @@ def _amount(pattern: re.Pattern[str], text: str) -> float | None:
     return amount if math.isfinite(amount) else None
 
 
-def _moves_nothing(rate: str) -> UsageError:
+def _too_low_rate_error(rate: str) -> UsageError:
     return UsageError(
         f"A rate of {rate} moves nothing.",
         next="Give at least 1B/s, or unlimited for no throttle.",

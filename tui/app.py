@@ -273,7 +273,7 @@ class TrimtabApp(SwitchClusters, GlobalActions):
             case DrillGroundFound(ground):
                 self.session.ground = ground
             case PictureChanged() as picture:
-                self._take_picture(picture)
+                self._apply_picture(picture)
             case ClusterLost(error):
                 if self.session.state is None:
                     self.failure = error
@@ -287,7 +287,7 @@ class TrimtabApp(SwitchClusters, GlobalActions):
                     remedy = "The plan is as it was: 2 shows what speaks against it now."
                     self.report_error(TrimtabError(why, next=remedy))
                 if run is not None:
-                    self._call_out(run)
+                    self._notify_user(run)
                 self._update_external_moves()
                 if first and run is not None and not run.state.ended:
                     self.action_show_screen("moves")
@@ -303,7 +303,7 @@ class TrimtabApp(SwitchClusters, GlobalActions):
                 self.report_error(error)
         self.draw()
 
-    def _take_picture(self, picture: PictureChanged) -> None:
+    def _apply_picture(self, picture: PictureChanged) -> None:
         session = self.session
         session.state, session.load = picture.state, picture.load
         session.snapshot = picture.snapshot
@@ -325,7 +325,7 @@ class TrimtabApp(SwitchClusters, GlobalActions):
         if session.state is not None:
             session.external_moves = self._foreign.look(session.state, session.run_partitions)
 
-    def _call_out(self, run: RunView) -> None:
+    def _notify_user(self, run: RunView) -> None:
         """Ring, and have the terminal tell the desktop, as far as the user wants it."""
         from core.run.reporting.alerts import NoticeTracker
 
@@ -371,6 +371,6 @@ def _import_screens() -> None:
 assert set(SCREEN_CLASSES) == set(SCREENS)
 
 
-def _as_screens_know_it(app: TrimtabApp) -> Dashboard:
+def _check_dashboard_type(app: TrimtabApp) -> Dashboard:
     """Have the type checker hold what screens rely on against the dashboard itself."""
     return app

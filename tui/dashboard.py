@@ -108,14 +108,14 @@ def run_dashboard(
     finally:
         app.probe_switch.leave()
         app.save_plan_on_exit()
-    _let_end(workers, ending)
+    _shut_down_workers(workers, ending)
     if app.failure is not None:
         raise app.failure
     if app.aborted:
         raise Abort
 
 
-def _let_end(workers: ThreadPoolExecutor, ending: Shutdown) -> None:
+def _shut_down_workers(workers: ThreadPoolExecutor, ending: Shutdown) -> None:
     """Give what is being done (a run is started, a file written) its time to be done."""
     end = partial(workers.shutdown, cancel_futures=True)
     waiting = threading.Thread(target=end, name="workers end", daemon=True)

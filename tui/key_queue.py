@@ -37,30 +37,30 @@ class KeyQueue:
     async def add(self, event: events.Event) -> None:
         self._waiting.append(event)
         handed_on, now = self._handed_on, time.monotonic()
-        if handed_on is None and self._is_at_rest:
-            await self._hand_next_on()
+        if handed_on is None and self._is_idle:
+            await self._forward_next_key()
         elif handed_on is None or now - handed_on > LONGEST_SECONDS:
             # A dialog that nobody asked for by a key may be coming just now, too.
             self._handed_on = now
-            await self._once_handled(self._addressed())
+            await self._forward_when_handled(self._key_receivers())
 
     @property
-    def _is_at_rest(self) -> bool:
+    def _is_idle(self) -> bool:
         """Return whether the screen has all its fields, and nothing is left to be handled."""
         if not self._app.screen_stack or not self._app.screen.is_mounted:
             return False
-        return not any(pump.message_queue_size for pump in self._addressed())
+        return not any(pump.message_queue_size for pump in self._key_receivers())
 
-    async def _hand_next_on(self) -> None:
+    async def _forward_next_key(self) -> None:
         if not self._waiting:
             self._handed_on = None
             return
         self._handed_on = time.monotonic()
-        pumps = self._addressed()
+        pumps = self._key_receivers()
         await self._hand_on(self._waiting.popleft())
-        await self._once_handled(pumps)
+        await self._forward_when_handled(pumps)
 
-    async def _once_handled(self, pumps: Sequence[MessagePump]) -> None:
+    async def _forward_when_handled(self, pumps: Sequence[MessagePump]) -> None:
         """Hand the next key on once nothing comes of the last one, which these were told of.
 
         A key goes up to the dashboard, what it brings about (a button is pressed) goes up once
@@ -74,16 +74,16 @@ class KeyQueue:
                 while left:  # each in turn, once it has handled what it was sent so far
                     if left.popleft().post_message(events.Callback(step)):
                         return
-                now = self._addressed()
+                now = self._key_receivers()
                 if rounds > 1 and (now == before or rounds == MAX_ROUNDS):
-                    await self._hand_next_on()
+                    await self._forward_next_key()
                     return
                 before, rounds = now, rounds + 1
                 left.extend(now)
 
         await step()
 
-    def _addressed(self) -> list[MessagePump]:
+    def _key_receivers(self) -> list[MessagePump]:
         """Return who is told of a key now, one after the other."""
         app = self._app
         if not app.screen_stack:

@@ -168,7 +168,7 @@ class PendingRun:
     plan: Plan
 
 
-def _without(plan: Plan, handed: Plan) -> Plan:
+def _plan_without(plan: Plan, handed: Plan) -> Plan:
     """Return the moves of a plan that are not the same in another."""
     moves = tuple(move for move in plan if move != handed.by_partition.get(move.tp))
     return replace(plan, moves=moves)
@@ -255,7 +255,7 @@ class Session:
     def plan_to_keep(self) -> Plan:
         """Return the plan without what was handed to a run that may yet begin."""
         handed = self.pending_run
-        return self.plan if handed is None else _without(self.plan, handed.plan)
+        return self.plan if handed is None else _plan_without(self.plan, handed.plan)
 
     @property
     def run_partitions(self) -> set[TopicPartition]:
@@ -308,7 +308,7 @@ class Session:
         if not ours or run.passed_preflight or run.state.ended:
             self.pending_run = None
         if ours and run.passed_preflight:  # what was planned since stays
-            left = _without(self.plan, handed.plan)
+            left = _plan_without(self.plan, handed.plan)
             if len(left):
                 self.edit(left)
             else:

@@ -113,7 +113,7 @@ class Shutdown:
             for stream in (1, 2):
                 os.dup2(nowhere, stream)
         code = self._exit_code
-        self._say_unkept()
+        self._report_losses()
         if code and kind is None:
             raise SystemExit(code)
 
@@ -134,13 +134,13 @@ class Shutdown:
             if ready:
                 for number in os.read(self._heard, 1024):
                     if number in SIGNALS:
-                        self._signalled(number)
+                        self._handle_signal(number)
             elif self._broken_off:
-                self._end_as_it_is()
+                self._exit_at_once()
             else:
-                self._break_off()
+                self._interrupt_main()
 
-    def _signalled(self, number: int) -> None:
+    def _handle_signal(self, number: int) -> None:
         if self.code is not None:
             return
         self.code = 128 + number
@@ -150,14 +150,14 @@ class Shutdown:
             )
         leave = self._leave
         if leave is None:
-            self._break_off()
+            self._interrupt_main()
             return
         try:
             leave()
         except RuntimeError:  # its loop has ended
-            self._break_off()
+            self._interrupt_main()
 
-    def _break_off(self) -> None:
+    def _interrupt_main(self) -> None:
         """Have the main thread leave whatever it does or waits for."""
         with self._lock:
             if self._over.is_set():
@@ -166,9 +166,9 @@ class Shutdown:
             self._deadline = time.monotonic() + BROKEN_OFF_SECONDS
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
 
-    def _end_as_it_is(self) -> NoReturn:
+    def _exit_at_once(self) -> NoReturn:
         if not self.on_screen or self._restore_terminal():
-            self._say_unkept()
+            self._report_losses()
         os._exit(self._exit_code)
 
     # -- both ------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ class Shutdown:
     def _exit_code(self) -> int:
         return self.code or int(bool(self._unkept()))
 
-    def _say_unkept(self) -> None:
+    def _report_losses(self) -> None:
         if words := self._unkept():
             with suppress(OSError):  # nobody can read it any more
                 os.write(STDERR, f"trimtab: {words}\n".encode())

@@ -76,11 +76,11 @@ class Palette:
 
     def heat(self, level: int) -> Style:
         """Return a cell's style for a deviation from fair share, -4 … 4."""
-        return _heat(self, level)
+        return _heat_style(self, level)
 
     def amount(self, level: int) -> Style:
         """Return a cell's style for a size, 0 … 4."""
-        return _amount(self, level)
+        return _amount_style(self, level)
 
     def __hash__(self) -> int:
         return hash((self.name, self.plain))
@@ -121,7 +121,7 @@ def _style(palette: Palette, role: str, on: str, bold: bool) -> Style:
 
 
 @lru_cache(maxsize=64)
-def _heat(palette: Palette, level: int) -> Style:
+def _heat_style(palette: Palette, level: int) -> Style:
     if palette.plain:
         return Style(bold=abs(level) >= 3 or None, reverse=level >= 3 or None)
     bold = False
@@ -143,7 +143,7 @@ def _heat(palette: Palette, level: int) -> Style:
 
 
 @lru_cache(maxsize=64)
-def _amount(palette: Palette, level: int) -> Style:
+def _amount_style(palette: Palette, level: int) -> Style:
     if palette.plain:
         return Style(bold=level >= 3 or None, reverse=level >= 4 or None)
     light_ground = (level >= 3) == palette.dark

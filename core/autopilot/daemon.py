@@ -73,7 +73,7 @@ def run_autopilot(
     suggestion = paths.autopilot_dir(cluster_id) / "suggested.json"
     with (
         _open_metrics(switch.metrics) as scraped,
-        _keep_daemons(switch),
+        _run_daemons(switch),
         Publisher(cluster_id) as publisher,
     ):
 
@@ -106,7 +106,7 @@ def run_autopilot(
         )
         after_look = None
         if scraped is not None:
-            after_look = _publish_after_look(autopilot, switch, connection, scraped)
+            after_look = _build_publish_callback(autopilot, switch, connection, scraped)
         run_loop(autopilot, SystemClock(), keep_on=keep_on, after_look=after_look)
 
 
@@ -122,7 +122,7 @@ def _open_metrics(place: str | None) -> Iterator[metrics.Publisher | None]:
         publisher.close()
 
 
-def _publish_after_look(
+def _build_publish_callback(
     autopilot: Autopilot, switch: Switch, connection: Connection, publisher: metrics.Publisher
 ) -> Callable[[], None]:
     """Return what publishes how an autopilot stands, to be called after each look."""
@@ -152,7 +152,7 @@ def _publish_after_look(
 
 
 @contextmanager
-def _keep_daemons(switch: Switch) -> Iterator[None]:
+def _run_daemons(switch: Switch) -> Iterator[None]:
     own = switch.starts_load and switch.snapshots is None
     reader = start_load(switch.address, switch.cluster_id) if own else None
     recording = start_recording(switch.address, switch.cluster_id, switch.snapshots)

@@ -112,7 +112,7 @@ def check_timing(situation: Situation) -> Iterator[Reason]:
     """Yield why now is not the time: what lasts, the hours, and the budget of the last one."""
     settings = situation.settings
     if not (situation.imbalance_lasts or situation.leader_imbalance_lasts):
-        yield _not_lasting(situation)
+        yield _short_imbalance_reason(situation)
     here = situation.now.astimezone()
     if settings.avoid.holds(here):
         yield Reason("busy-hours", f"Nothing is begun in busy hours ({settings.avoid.text}).")
@@ -136,7 +136,7 @@ def check_timing(situation: Situation) -> Iterator[Reason]:
         yield Reason("budget", f"The hour's budget of moves is used up: {of}.")
 
 
-def _not_lasting(situation: Situation) -> Reason:
+def _short_imbalance_reason(situation: Situation) -> Reason:
     off, by_leader = situation.imbalance, situation.observed.leader_imbalance
     if not off.outside and by_leader is not None:
         off = by_leader

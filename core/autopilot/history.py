@@ -68,10 +68,10 @@ class DecisionHistory:
 
     def seeing(self, settings: AutopilotSettings, observed: Observation) -> DecisionHistory:
         """Return what is remembered after one look more."""
-        after = self._until(observed.now)._seeing_controller(observed)
+        after = self._until(observed.now)._with_controller(observed)
         since = observed.now - max(MOVE_COOL_DOWN, HOUR)
         kept = tuple(act for act in after.acts if act.reaches(since, observed.now))
-        return replace(after, acts=kept)._seeing_load(settings, observed)
+        return replace(after, acts=kept)._with_load(settings, observed)
 
     def _until(self, now: datetime) -> DecisionHistory:
         """Return the same with nothing later than `now`: a clock that was ahead has been set back.
@@ -86,7 +86,7 @@ class DecisionHistory:
         since, failed_at = past(self.controller_since), past(self.failed_at)
         return replace(self, acts=tuple(acts), controller_since=since, failed_at=failed_at)
 
-    def _seeing_controller(self, observed: Observation) -> DecisionHistory:
+    def _with_controller(self, observed: Observation) -> DecisionHistory:
         controller = observed.state.controller
         if controller is None:  # whichever comes next is a new one
             return replace(self, controller=None, controller_since=observed.now)
@@ -96,7 +96,7 @@ class DecisionHistory:
         since = None if first else observed.now
         return replace(self, controller=controller, controller_since=since)
 
-    def _seeing_load(self, settings: AutopilotSettings, observed: Observation) -> DecisionHistory:
+    def _with_load(self, settings: AutopilotSettings, observed: Observation) -> DecisionHistory:
         load_view, imbalance = observed.load_view, observed.imbalance
         if load_view is None or imbalance is None or load_view.load.as_of is None:
             return replace(self, lasting={}, last_load_id=None, last_as_of=None)
@@ -183,14 +183,14 @@ class Situation:
     @property
     def imbalance_lasts(self) -> bool:
         """Return whether one and the same broker has been outside for as long as a run is worth."""
-        return self._lasts(self.observed.imbalance)
+        return self._is_lasting(self.observed.imbalance)
 
     @property
     def leader_imbalance_lasts(self) -> bool:
         """Return the same by who leads now."""
-        return self._lasts(self.observed.leader_imbalance)
+        return self._is_lasting(self.observed.leader_imbalance)
 
-    def _lasts(self, imbalance: Imbalance | None) -> bool:
+    def _is_lasting(self, imbalance: Imbalance | None) -> bool:
         # Who is outside may have changed by the same snapshot, as leaders and sizes do.
         spans, outside = self.history.lasting, imbalance.outside if imbalance else ()
         spans_outside = (spans[place] for place in outside if place in spans)

@@ -146,7 +146,7 @@ class Autopilot:
         if switch.changed_at != self._set_at:  # what was said before was said of other limits
             self._set_at, self._last = switch.changed_at, None
             self._capacity = switch.address.capacity
-        observed = self._see(settings)
+        observed = self._observe(settings)
         if observed is None:
             return self._patient
         decision = decide(settings, self.history, observed)
@@ -165,7 +165,7 @@ class Autopilot:
         switch = self._switch()
         return switch is None or switch.mode is Mode.OFF
 
-    def _see(self, settings: AutopilotSettings) -> Observation | None:
+    def _observe(self, settings: AutopilotSettings) -> Observation | None:
         """Look once and remember it and runs that have ended; None when nobody answers."""
         try:
             for act in self.history.acts:
@@ -189,7 +189,7 @@ class Autopilot:
 
     def _act(self, switch: Switch, act: Act | Elect) -> bool:
         self._offer(None)
-        observed = self._see(switch.settings)  # planning may have taken long
+        observed = self._observe(switch.settings)  # planning may have taken long
         if observed is None:
             return self._patient
         switch_now = self._switch()
@@ -204,7 +204,7 @@ class Autopilot:
             self._fail(Reason("off", "It was turned off before anything was begun."))
             return False
         if isinstance(act, Elect):
-            self._give_back(now, act)
+            self._elect_preferred(now, act)
         else:
             self._begin(now, switch, Situation(switch.settings, self.history, observed), act)
         return True
@@ -221,7 +221,7 @@ class Autopilot:
         moved = frozenset(move.tp for move in act.plan)
         self.history = self.history.acting(PastAction(now, run, moved, act.bytes))
 
-    def _give_back(self, now: datetime, act: Elect) -> None:
+    def _elect_preferred(self, now: datetime, act: Elect) -> None:
         partitions = [election.tp for election in act.elections]
         try:
             result = self._elect(partitions, lambda: not self.is_off())
@@ -242,10 +242,10 @@ class Autopilot:
         self._offer(decision.plan if isinstance(decision, Act) else None)
         what = EntryKind.SUGGEST if isinstance(decision, Act | Elect) else EntryKind.WAIT
         entry = _entry(self._clock.now(), what, decision)
-        if not self._is_known(entry):
+        if not self._is_repeated(entry):
             self._write(entry)
 
-    def _is_known(self, entry: Entry) -> bool:
+    def _is_repeated(self, entry: Entry) -> bool:
         """Return whether the log has said the same, not long ago."""
         last = self._last
         if last is None or last.what is not entry.what:

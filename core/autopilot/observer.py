@@ -240,7 +240,7 @@ class ClusterObserver:
             load_view=load_view,
             imbalance=placement,
             leader_imbalance=leaders,
-            returns_every_seconds=self._returns_every(state, leaders),
+            returns_every_seconds=self._rebalance_interval(state, leaders),
             running=tuple(run.run for run in runs if not run.state.ended),
             died=left_behind(self._cluster_id),
             unreadable=unreadable(self._cluster_id),
@@ -248,7 +248,7 @@ class ClusterObserver:
             known=calibration(self._cluster_id),
         )
 
-    def _returns_every(self, state: ClusterState, leaders: Imbalance | None) -> float | None:
+    def _rebalance_interval(self, state: ClusterState, leaders: Imbalance | None) -> float | None:
         """Return how often brokers give leaders back; asked for while it matters, as configs are.
 
         Where that may not be asked nobody is taken to do it: an election too many does no harm.

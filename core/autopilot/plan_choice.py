@@ -200,7 +200,7 @@ def check_worth(situation: Situation, draft: Draft) -> Act | Reason:
         why = f"{left} are left of the hour's {of}: too little to go on with a plan of {plan}."
         return Reason("budget", f"{off}, but {why}")
     gain = gained_shares(draft.even, settings.aim_band)
-    if not draft.part.moves or gain < MIN_GAIN or not _relieves(settings, draft.then):
+    if not draft.part.moves or gain < MIN_GAIN or not _has_enough_relief(settings, draft.then):
         why = f": {draft.notes[0]}" if draft.notes else ", and no move within the rules helps."
         return Reason("nothing-helps", off + why)
     state, load = situation.state, situation.load_view.load
@@ -226,7 +226,7 @@ def check_worth(situation: Situation, draft: Draft) -> Act | Reason:
     )
 
 
-def _relieves(settings: AutopilotSettings, then: Evenness) -> bool:
+def _has_enough_relief(settings: AutopilotSettings, then: Evenness) -> bool:
     """Return whether the goal brings any broker that is outside a good way nearer.
 
     That others get more even, who are not so far off, is not what a run was begun for: with a
@@ -309,7 +309,7 @@ def _in_time(situation: Situation, choice: Act | Reason) -> Act | Reason:
         late, left = lateness(situation, estimate)
         if not late:
             return choice
-        why = why or _too_long(situation, late, left)
+        why = why or _too_long_reason(situation, late, left)
         if not choice.bytes:
             break
         max_bytes = choice.bytes * SAFETY_PART * left / (late + left)
@@ -317,7 +317,7 @@ def _in_time(situation: Situation, choice: Act | Reason) -> Act | Reason:
     return why or choice
 
 
-def _too_long(situation: Situation, late: float, left: float) -> Reason:
+def _too_long_reason(situation: Situation, late: float, left: float) -> Reason:
     settings = situation.settings
     at = (situation.now + timedelta(seconds=left)).astimezone()
     if settings.avoid.holds(at):

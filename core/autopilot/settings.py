@@ -39,7 +39,7 @@ class Hours:
         minutes: set[int] = set()
         try:
             for part in text.lower().split(","):
-                minutes |= _minutes(part.strip(), option)
+                minutes |= _parse_week_minutes(part.strip(), option)
         except ValueError as error:
             raise UsageError(
                 f"{option}: not hours of the week: {text!r}.",
@@ -56,12 +56,12 @@ class Hours:
         return at.weekday() * DAY_MINUTES + at.hour * 60 + at.minute in self.minutes
 
 
-def _minutes(part: str, option: str) -> set[int]:
+def _parse_week_minutes(part: str, option: str) -> set[int]:
     """Return the minutes of `mon-fri 09:00-18:00`; raises ValueError for anything else."""
     match = _PART.fullmatch(part)
     if match is None:
         raise ValueError(part)
-    begin, end = _minute(match["from"]), _minute(match["to"])
+    begin, end = _parse_clock(match["from"]), _parse_clock(match["to"])
     if begin % DAY_MINUTES == end % DAY_MINUTES and (begin, end) != (0, DAY_MINUTES):
         raise UsageError(
             f"{option}: {match['from']}-{match['to']} is no time at all.",
@@ -77,7 +77,7 @@ def _minutes(part: str, option: str) -> set[int]:
     }
 
 
-def _minute(clock: str) -> int:
+def _parse_clock(clock: str) -> int:
     hours, minutes = (int(part) for part in clock.split(":"))
     if minutes > 59 or hours * 60 + minutes > DAY_MINUTES:
         raise ValueError(clock)
@@ -209,15 +209,15 @@ class AutopilotSettings:
                 avoid=_hours(document["avoid"], "--avoid"),
                 only=_hours(document["only"], "--only"),
                 stale_seconds=float(document["stale_seconds"]),
-                topics=_pattern(document["topics"]),
-                keep=_pattern(document["keep"]),
+                topics=_check_pattern(document["topics"]),
+                keep=_check_pattern(document["keep"]),
             )
         except (KeyError, TypeError, ValueError, ArithmeticError, UsageError) as error:
             why = error.title.rstrip(".") if isinstance(error, UsageError) else error
             raise DocumentError(f"Not an autopilot's settings: {why}.") from error
 
 
-def _pattern(value: Any) -> str | None:
+def _check_pattern(value: Any) -> str | None:
     if value is not None and not isinstance(value, str):
         raise TypeError("a pattern is no text")
     return value

@@ -65,7 +65,7 @@ class Invocation(NamedTuple):
     is_process: bool
 
 
-class _ReaderGoneError(Exception):
+class _OutputClosedError(Exception):
     """Who read our output (head, less) has seen enough."""
 
 
@@ -112,7 +112,7 @@ def _translate_broken_pipe() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError as error:
-        raise _ReaderGoneError from error
+        raise _OutputClosedError from error
 
 
 def _print_versions(ctx: click.Context, _: click.Parameter, requested: bool) -> None:
@@ -280,7 +280,7 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
         print_error("stopped.")
         return 130
     except click.NoSuchOption as error:
-        _show(error)
+        _print_click_error(error)
         for option in root.params:
             if error.option_name in option.opts and error.ctx is not None:
                 value = "" if getattr(option, "is_flag", False) else " …"
@@ -289,17 +289,17 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
                 print_error(f"{error.option_name} belongs before the command: {typed}")
         return ExitCode.USAGE
     except click.ClickException as error:
-        _show(error)
+        _print_click_error(error)
         return ExitCode.USAGE
     except TrimtabError as error:
         print_error(str(error))
         return error.exit_code
-    except _ReaderGoneError:
+    except _OutputClosedError:
         discard_output()
         return ExitCode.DONE
     except OSError as error:
         ours_to_mend = error.errno not in (*PERMISSION_ERRORS, *SPACE_ERRORS)
-        if ours_to_mend and not _own_folder_missing(error):
+        if ours_to_mend and not _is_own_folder_missing(error):
             return _report_bug()
         print_error(_file_error_message(error))
         return ExitCode.FAILED
@@ -317,7 +317,7 @@ SPACE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EN
 not there, are ours: what a user names is looked for where it is read."""
 
 
-def _show(error: click.ClickException) -> None:
+def _print_click_error(error: click.ClickException) -> None:
     shown = io.StringIO()
     error.show(shown)  # it quotes what was given
     # Where stderr cannot be written, the exit code must do.
@@ -335,7 +335,7 @@ def _file_error_message(error: OSError) -> str:
     if error.filename is None:
         return f"Cannot go on: {error.strerror}.\nMake room or choose another place, and try again."
     mend = "Make room there" if error.errno in SPACE_ERRORS else "Fix its permissions"
-    if _own_folder_of(error):
+    if _find_own_folder(error):
         advice = f"{mend}, or name another folder in TRIMTAB_HOME."
     elif error.errno in SPACE_ERRORS:
         advice = f"{mend}, and try again."
@@ -344,7 +344,7 @@ def _file_error_message(error: OSError) -> str:
     return f"Cannot use {error.filename}: {error.strerror}.\n{advice}"
 
 
-def _own_folder_of(error: OSError) -> Path | None:
+def _find_own_folder(error: OSError) -> Path | None:
     if not isinstance(error.filename, str | bytes):
         return None
     place = Path(os.fsdecode(error.filename))
@@ -354,9 +354,9 @@ def _own_folder_of(error: OSError) -> Path | None:
     return None
 
 
-def _own_folder_missing(error: OSError) -> bool:
+def _is_own_folder_missing(error: OSError) -> bool:
     """Return whether one of our own folders is not there and cannot be made."""
-    folder = _own_folder_of(error)
+    folder = _find_own_folder(error)
     if folder is None:
         return False
     try:

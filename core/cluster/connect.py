@@ -76,7 +76,7 @@ def connect(address: Address) -> Connection:
         from core.cluster.simulation.client import SimulatorClient
 
         simulator = SimulatorClient(Path(address.bootstrap.removeprefix(SIMULATOR_PREFIX)))
-        client = _as_configured(cast("ClusterClient", simulator), address)
+        client = _with_address_settings(cast("ClusterClient", simulator), address)
         clock = simulator.clock
         return Connection(client, clock, address, last_answer_at=lambda: simulator.last_answer_at)
     from core.cluster.kafka.client import KafkaClient, with_deadline
@@ -84,7 +84,7 @@ def connect(address: Address) -> Connection:
     settings = connection_settings(address)
     kafka = KafkaClient(settings)
     patient = with_deadline(kafka, settings.timeout_seconds)
-    client = _as_configured(patient, address)
+    client = _with_address_settings(patient, address)
     return Connection(
         client, SystemClock(), address, kafka.silent_brokers, lambda: kafka.last_answer_at
     )
@@ -152,7 +152,7 @@ def java_client_properties(address: Address) -> dict[str, str]:
     return java_properties(address.bootstrap, address.command_config)
 
 
-def _as_configured(client: ClusterClient, address: Address) -> ClusterClient:
+def _with_address_settings(client: ClusterClient, address: Address) -> ClusterClient:
     from core.cluster.client import with_state
     from core.cluster.known_names import check_name
 

@@ -254,7 +254,7 @@ class Observer:
 
     def first_state(self, describe: Callable[[], ClusterState]) -> ClusterState:
         """Return a first state, of what `describe` gives or raises; the rest is due next."""
-        return self._joined(self._describe(describe))
+        return self._merge_slow_answers(self._describe(describe))
 
     def poll(self, *, at_once: bool = False) -> ClusterState:
         """Make the calls that are due and return the newest state of all of them.
@@ -268,8 +268,8 @@ class Observer:
             state = self._describe(self._client.describe_cluster)
         elif self._lost is not None:
             raise self._lost
-        self._poll_slow(state)
-        return self._joined(state)
+        self._poll_slow_calls(state)
+        return self._merge_slow_answers(state)
 
     def ping(self) -> None:
         """Ask whether the cluster is there; raise what `poll` then raises until metadata is due."""
@@ -294,7 +294,7 @@ class Observer:
         bug_log.note("cluster", lambda: described.counts)
         return described
 
-    def _poll_slow(self, state: ClusterState) -> None:
+    def _poll_slow_calls(self, state: ClusterState) -> None:
         if self._sizes and self._log_dirs.wait_seconds == 0:
             begun = self._log_dirs.begin()
             answers = self._client.describe_log_dirs(state.alive_ids)
@@ -327,7 +327,7 @@ class Observer:
             name: topic for name, topic in self._topics.items() if (name, topic.id) in topics
         } | topics_by_name
 
-    def _joined(self, state: ClusterState) -> ClusterState:
+    def _merge_slow_answers(self, state: ClusterState) -> ClusterState:
         # A topic that was made again under its name has new configs, not yet read.
         known = {
             topic.name: self._topics[topic.name]
@@ -336,7 +336,7 @@ class Observer:
         }
         state = state.with_topics(known)
         last = self._last
-        if last is not None and last.log_dir_paths and _same_layout(last, state):
+        if last is not None and last.log_dir_paths and _has_same_layout(last, state):
             joined = _with_log_dirs_of(last, state)
         else:
             present = state.broker_by_id
@@ -347,7 +347,7 @@ class Observer:
         return joined
 
 
-def _same_layout(a: ClusterState, b: ClusterState) -> bool:
+def _has_same_layout(a: ClusterState, b: ClusterState) -> bool:
     return [t.id for t in a.topics] == [t.id for t in b.topics] and all(
         np.array_equal(getattr(a, column), getattr(b, column))
         for column in ("topic_of", "partition", "replica_start", "replica_broker")

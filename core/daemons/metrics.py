@@ -40,7 +40,7 @@ class Publisher(Protocol):
 
 def open_place(place: str) -> Publisher:
     """Return what publishes to a place, as `parse_metrics` has it; raises UsageError."""
-    return _File(Path(place)) if place.endswith(METRICS_SUFFIX) else _Server(place)
+    return _MetricsFile(Path(place)) if place.endswith(METRICS_SUFFIX) else _Server(place)
 
 
 def check_place(place: str) -> None:
@@ -48,7 +48,7 @@ def check_place(place: str) -> None:
     open_place(place).close()
 
 
-class _Newest:
+class _LatestMetrics:
     """What was published last, as prometheus_client takes it."""
 
     def __init__(self, metrics: Iterable[Metric] = ()) -> None:
@@ -65,7 +65,7 @@ class _Newest:
         return ()
 
 
-class _File:
+class _MetricsFile:
     """A file that is replaced as a whole, and stays as its process has left it."""
 
     def __init__(self, path: Path) -> None:
@@ -86,7 +86,7 @@ class _File:
         trouble = ""
         try:
             # Beside it, under a name that node_exporter does not read, and renamed.
-            write_to_textfile(str(self._path), _Newest(metrics).registry)
+            write_to_textfile(str(self._path), _LatestMetrics(metrics).registry)
         except OSError as error:
             trouble = str(error)
         if trouble and trouble != self._trouble:
@@ -112,7 +112,7 @@ class _Server:
     def __init__(self, place: str) -> None:
         from prometheus_client import MetricsHandler
 
-        self._newest = _Newest()
+        self._newest = _LatestMetrics()
         own = {"registry": self._newest.registry, "timeout": REQUEST_SECONDS}
         handler = type("_Handler", (MetricsHandler,), own)
         host, _, port = place.rpartition(":")

@@ -37,20 +37,20 @@ class Unit:
 
     @property
     def name(self) -> str:
-        return f"{PREFIX}{self.role}-{_escaped(self.cluster)}{SUFFIX}"
+        return f"{PREFIX}{self.role}-{_escape_unit_name(self.cluster)}{SUFFIX}"
 
     @property
     def text(self) -> str:
         lines = [
             "# Made by `trimtab service install`, which writes it anew.",
             "[Unit]",
-            f"Description=trimtab {self.role} of {_specifiers(self.cluster)}",
+            f"Description=trimtab {self.role} of {_escape_specifiers(self.cluster)}",
             "StartLimitIntervalSec=0",
             "",
             "[Service]",
-            f"ExecStart={' '.join(map(_quoted, self.command))}",
-            *(f"Environment={_quoted(f'{k}={v}', '')}" for k, v in self.environment.items()),
-            f"EnvironmentFile=-{_specifiers(str(environment_file()))}",
+            f"ExecStart={' '.join(map(_quote, self.command))}",
+            *(f"Environment={_quote(f'{k}={v}', '')}" for k, v in self.environment.items()),
+            f"EnvironmentFile=-{_escape_specifiers(str(environment_file()))}",
             "Restart=on-failure",
             f"RestartSec={RESTART_SECONDS}",
             f"RestartPreventExitStatus={USAGE_STATUS}",
@@ -95,7 +95,7 @@ def installed_units() -> list[Installed]:
     """Return our units by name; systemd is asked how they are where it is there."""
     files = sorted(units_dir().glob(f"{PREFIX}*{SUFFIX}"))
     states = _states([path.name for path in files])
-    return [Installed(path, *_about(path), *states.get(path.name, (None, None))) for path in files]
+    return [Installed(path, *_parse(path), *states.get(path.name, (None, None))) for path in files]
 
 
 def install(unit: Unit) -> bool:
@@ -195,7 +195,7 @@ def _run(*words: str) -> subprocess.CompletedProcess[str]:
         ) from error
 
 
-def _about(path: Path) -> tuple[str, str]:
+def _parse(path: Path) -> tuple[str, str]:
     """Return role and cluster of a unit file of ours; what somebody took out is empty."""
     parser = configparser.ConfigParser(strict=False, interpolation=None, delimiters=("=",))
     try:
@@ -206,7 +206,7 @@ def _about(path: Path) -> tuple[str, str]:
     return role, cluster
 
 
-def _escaped(name: str) -> str:
+def _escape_unit_name(name: str) -> str:
     """Return a name as a part of a unit's name, no two alike: systemd.unit(5)."""
     return re.sub(
         r"[^A-Za-z0-9:_.-]",
@@ -215,13 +215,13 @@ def _escaped(name: str) -> str:
     )
 
 
-def _specifiers(text: str) -> str:
+def _escape_specifiers(text: str) -> str:
     return text.replace("%", "%%")
 
 
-def _quoted(word: str, variable: str = "$") -> str:
+def _quote(word: str, variable: str = "$") -> str:
     """Return a word as systemd reads it: systemd.syntax(7); `variable` is doubled in ExecStart."""
-    text = _specifiers(word)
+    text = _escape_specifiers(word)
     if variable:
         text = text.replace(variable, variable * 2)
     if re.fullmatch(r"[\w@%+=:,./$-]+", text, re.ASCII):

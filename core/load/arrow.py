@@ -67,7 +67,7 @@ def to_numpy(column: Any) -> Array:
 
     Nulls become NaN, or -1 in integer columns.
     """
-    chunks = [_chunk(chunk) for chunk in _chunks(column)]
+    chunks = [_chunk_values(chunk) for chunk in _chunks(column)]
     if len(chunks) == 1:
         return chunks[0]
     return np.concatenate(chunks) if chunks else np.zeros(0, _dtype(column.type))
@@ -85,7 +85,7 @@ def to_optional(column: Any) -> list[Any]:
             out += map((*texts, None).__getitem__, codes.tolist())
             continue
         is_text = pa.types.is_string(chunk.type)
-        values = to_strings(chunk) if is_text else _chunk(chunk).tolist()
+        values = to_strings(chunk) if is_text else _chunk_values(chunk).tolist()
         known = _known(chunk).tolist()
         out += (value if is_known else None for value, is_known in zip(values, known, strict=True))
     return out
@@ -97,7 +97,7 @@ def to_codes(column: Any) -> tuple[npt.NDArray[np.int32], tuple[str, ...]]:
     chunks = _chunks(column)
     if not chunks:
         return np.zeros(0, np.int32), ()
-    codes = [_chunk(chunk.indices) for chunk in chunks]
+    codes = [_chunk_values(chunk.indices) for chunk in chunks]
     return np.concatenate(codes).astype(np.int32), to_strings(chunks[-1].dictionary)
 
 
@@ -123,7 +123,7 @@ def to_lists(column: Any) -> tuple[npt.NDArray[np.int64], Array]:
     for chunk in _chunks(column):
         offsets = np.frombuffer(chunk.buffers()[1], np.int32, len(chunk) + 1, chunk.offset * 4)
         starts.append(offsets[1:].astype(np.int64) - int(offsets[0]) + base)
-        values.append(_chunk(chunk.values)[int(offsets[0]) : int(offsets[-1])])
+        values.append(_chunk_values(chunk.values)[int(offsets[0]) : int(offsets[-1])])
         base += int(offsets[-1] - offsets[0])
     empty = np.zeros(0, _dtype(column.type.value_type))
     return np.concatenate(starts), np.concatenate(values) if values else empty
@@ -145,7 +145,7 @@ def _known(chunk: Any) -> npt.NDArray[np.bool_]:
     return bits[chunk.offset : chunk.offset + len(chunk)].astype(np.bool_)
 
 
-def _chunk(chunk: Any) -> Array:
+def _chunk_values(chunk: Any) -> Array:
     data = chunk.buffers()[1]
     if pa.types.is_boolean(chunk.type):
         bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")

@@ -49,7 +49,7 @@ _MAX_BYTES = {"string": 5, "int8": 2, "int32": 5, "int64": 10, "double": 8, "boo
 _TIME = "timestamp[us, UTC]"
 
 
-def _field(column: Column) -> dict[str, Any]:
+def _avro_field(column: Column) -> dict[str, Any]:
     kind = _AVRO_TYPES[column.type]
     if column.nullable:
         return {"name": column.name, "type": ["null", kind], "default": None}
@@ -74,7 +74,7 @@ SCHEMA: Mapping[str, Any] = {
                 "items": {
                     "type": "record",
                     "name": "Sample",
-                    "fields": [_field(column) for column in COLUMNS],
+                    "fields": [_avro_field(column) for column in COLUMNS],
                 },
             },
         },
@@ -105,7 +105,7 @@ def encode_poll(
 
     schema = parse_schema(dict(SCHEMA))
     columns = {column.name: to_optional(rows[column.name]) for column in COLUMNS}
-    parts = _split(columns)
+    parts = _part_row_ranges(columns)
     for part, (first, end) in enumerate(parts):
         values = zip(*(column[first:end] for column in columns.values()), strict=True)
         datum = {
@@ -136,7 +136,7 @@ _HEAD_BYTES = 2048
 _FIXED_BYTES = sum(_MAX_BYTES.get(c.type, 10) + c.nullable for c in COLUMNS)
 
 
-def _split(columns: Mapping[str, list[Any]]) -> list[tuple[int, int]]:
+def _part_row_ranges(columns: Mapping[str, list[Any]]) -> list[tuple[int, int]]:
     """Return the rows of each part, first and behind the last.
 
     Of a row it is counted what it takes at most, so that none is encoded twice to know.

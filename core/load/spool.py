@@ -85,17 +85,17 @@ def write_segment(
     head["rows"] = str(len(arrays[0]))
     table = pa.Table.from_arrays(arrays, schema=SCHEMA.with_metadata(head))
     path = layout.incoming(root) / f"{paths.cluster_folder(cluster_id)}-{name}.parquet"
-    with _gate(root, cluster_id):
+    with _incoming_lock(root, cluster_id):
         files.write_whole(path, lambda aside: pq.write_table(table, aside, compression="zstd"))
-        return _admit(root, cluster_id, path)
+        return _spool_or_quarantine(root, cluster_id, path)
 
 
-def _gate(root: Path, cluster_id: str) -> AbstractContextManager[None]:
+def _incoming_lock(root: Path, cluster_id: str) -> AbstractContextManager[None]:
     """Return the lock of who moves incoming segments: a collector, or a pipeline that starts."""
     return files.locked(lease_file(root, cluster_id, "gate"))
 
 
-def _admit(root: Path, cluster_id: str, path: Path) -> Path | None:
+def _spool_or_quarantine(root: Path, cluster_id: str, path: Path) -> Path | None:
     """Move an incoming segment to the spool, or to quarantine; return where it was spooled."""
     refusal = check_segment(path, cluster_id)
     if refusal is not None:
@@ -116,16 +116,16 @@ def _admit(root: Path, cluster_id: str, path: Path) -> Path | None:
 
 def sample_time(path: Path) -> datetime:
     """Return when the samples of a segment were taken, by its footer."""
-    return _taken_at(columns.schema_metadata(pq.ParquetFile(path).schema_arrow))
+    return _parse_sample_time(columns.schema_metadata(pq.ParquetFile(path).schema_arrow))
 
 
 def admit_segments(root: Path, cluster_id: str) -> int:
     """Pass every whole incoming segment of a cluster through the gate; return how many."""
-    with _gate(root, cluster_id):
+    with _incoming_lock(root, cluster_id):
         folder = layout.incoming(root)
         segments = sorted(folder.glob(f"{paths.cluster_folder(cluster_id)}-*.parquet"))
         for path in segments:
-            _admit(root, cluster_id, path)
+            _spool_or_quarantine(root, cluster_id, path)
     return len(segments)
 
 
@@ -145,7 +145,7 @@ def check_segment(path: Path, cluster_id: str) -> Refusal | None:
     if head.get("rows") != str(file.metadata.num_rows):
         return Refusal("rows", f"{file.metadata.num_rows} rows, {head.get('rows')} were written")
     try:
-        _taken_at(head)
+        _parse_sample_time(head)
     except (KeyError, ValueError, OverflowError) as error:
         return Refusal("time", f"when its samples were taken: {_first_line(error)}")
     try:
@@ -156,7 +156,7 @@ def check_segment(path: Path, cluster_id: str) -> Refusal | None:
     return None
 
 
-def _taken_at(head: Mapping[str, str]) -> datetime:
+def _parse_sample_time(head: Mapping[str, str]) -> datetime:
     return datetime.fromisoformat(head["at"]).astimezone(UTC)
 
 

@@ -232,7 +232,7 @@ def _user_error(place: StorePath, error: BaseException) -> BaseException:
     root, text = StorePath(place.address), str(error)
     if isinstance(error, ArrowException):  # what a store says comes as an OSError
         return UsageError(
-            f"{root} is not an address that snapshots can be at: {_brief(text)}.",
+            f"{root} is not an address that snapshots can be at: {_brief_error_text(text)}.",
             next="Give a folder, or s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or "
             "abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX.",
         )
@@ -244,7 +244,7 @@ def _user_error(place: StorePath, error: BaseException) -> BaseException:
             next=f"{CREDENTIALS} Reading needs the rights to get and list, publishing put and "
             "delete, too.",
         )
-    return _silent(root, _brief(text))
+    return _silent(root, _brief_error_text(text))
 
 
 def _silent(root: StorePath, why: str) -> StoreError:
@@ -254,7 +254,7 @@ def _silent(root: StorePath, why: str) -> StoreError:
     )
 
 
-def _brief(text: str) -> str:
+def _brief_error_text(text: str) -> str:
     """Return what of an error's text a user needs, the same whenever the same is wrong."""
     curl = re.search(r"(?:curlCode: \d+, |CURL error \[\d+\]=)(.+?)(?:;| error_)", text)
     brief = curl[1] if curl else re.sub(r" \(Request ID.*", "", text.partition("\n")[0])

@@ -95,7 +95,7 @@ class Intake:
         self._epochs: dict[str, int] = {}
         self._closing = Closing(root, parts, alone=alone)
 
-    def _claimed(self, cluster_id: str) -> int | None:
+    def _claim_epoch_once(self, cluster_id: str) -> int | None:
         """Return this job's epoch as the writer of a cluster's snapshots, claimed once.
 
         None where it cannot be claimed and other clusters wait.
@@ -118,12 +118,12 @@ class Intake:
     ) -> Carried:
         """Take a batch from samples to snapshots; return what the next one goes on from."""
         latest_at = to_micros(latest_sample_time(batch.began_at))
-        fine = samples.judged(arrived.rows, self._oldest(carried, batch.began_at), latest_at)
+        fine = samples.judged(arrived.rows, self._late_cutoffs(carried, batch.began_at), latest_at)
         poll_rows = samples.polls(fine).collect()
         fresh = fresh_parts(poll_rows, carried)
         clusters = clusters_of(poll_rows, set(fresh), carried, batch.began_at)
         refused = any(of.counts.quarantined for of in clusters.values())
-        bad = self._count_records(arrived.bad, clusters)
+        bad = self._count_bad_records(arrived.bad, clusters)
         known = {c: of.known for c, of in clusters.items()}
         after = replace(
             carried,
@@ -193,7 +193,7 @@ class Intake:
 
     # -- what comes in -----------------------------------------------------------------------------
 
-    def _oldest(self, carried: Carried, now: datetime) -> DataFrame:
+    def _late_cutoffs(self, carried: Carried, now: datetime) -> DataFrame:
         """Return before when samples of each cluster are too late."""
         known = {c: of for c, of in carried.clusters.items() if of.newest_at is not None}
         latest_at = to_micros(latest_sample_time(now))
@@ -219,7 +219,7 @@ class Intake:
         columns = zip(samples.PART, kinds, zip(*parts, strict=True), strict=True)
         return self._tables.small({name: (kind, values) for name, kind, values in columns})
 
-    def _count_records(
+    def _count_bad_records(
         self, bad: DataFrame | None, clusters: Mapping[str, Cluster]
     ) -> DataFrame | None:
         """Count the records that cannot be read by the cluster they are of; None of none."""
@@ -265,7 +265,7 @@ class Intake:
         out = {}
         now = self._now()
         with ThreadPoolExecutor(CLAIMS) as claims:  # a store takes a while for each
-            epochs = dict(zip(fed, claims.map(self._claimed, fed), strict=True))
+            epochs = dict(zip(fed, claims.map(self._claim_epoch_once, fed), strict=True))
         for cluster_id, of in fed.items():
             if (epoch := epochs[cluster_id]) is None:
                 continue

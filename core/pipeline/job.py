@@ -99,7 +99,7 @@ class Job:
         self._expiry_due = 0.0
         self._newest: datetime | None = None
         self._check_tables()
-        self._put_away_outdated()
+        self._remove_outdated_state()
 
     def _check_tables(self) -> None:
         """Raise DocumentError where the ledger names what is not there."""
@@ -125,7 +125,7 @@ class Job:
             next=remedy,
         )
 
-    def _put_away_outdated(self) -> None:
+    def _remove_outdated_state(self) -> None:
         """Put away segments that an earlier version had taken, and delete what it carried."""
         if isinstance(self._source, Spool):
             self._source.settle(taken_by_earlier_version(self._root, self._name))
@@ -167,13 +167,13 @@ class Job:
             self._ledger.complete(batch)
             suit(self._spark, batch.rows)
         self._processed += 1
-        self._tidy(key)
+        self._clean_up_batches(key)
 
     def publish(self) -> None:
         """Publish what has been carried, without a batch."""
         self._intake.publish(self._ledger.carried)
 
-    def _tidy(self, key: str) -> None:
+    def _clean_up_batches(self, key: str) -> None:
         for batch in self._ledger.settled(key):
             if batch.key not in self._settled:
                 self._settled.add(batch.key)
@@ -195,7 +195,7 @@ class Job:
 
     def once(self) -> None:
         """Process what is there and return."""
-        self._guarded(lambda: self._start(None).awaitTermination())
+        self._run_past_bad_segments(lambda: self._start(None).awaitTermination())
 
     def run(
         self,
@@ -216,9 +216,9 @@ class Job:
             if first_seconds is not None and keep_on():
                 self._follow(first_seconds, lambda: keep_on() and self._processed < FIRST_BATCHES)
             while keep_on():
-                self._follow(trigger_seconds, lambda: keep_on() and not self._outgrown())
+                self._follow(trigger_seconds, lambda: keep_on() and not self._is_reset_due())
 
-        self._guarded(until_stopped)
+        self._run_past_bad_segments(until_stopped)
 
     def _follow(self, trigger_seconds: float, keep_on: Callable[[], bool]) -> None:
         self._ending.clear()
@@ -242,8 +242,8 @@ class Job:
             query.stop()
 
     def _start(self, trigger_seconds: float | None) -> Any:
-        if self._outgrown():
-            self._begin_anew()
+        if self._is_reset_due():
+            self._reset_checkpoint()
         paths.make_folder(self._checkpoint.parent)
         writer = (
             self._source.stream(self._spark)
@@ -256,10 +256,10 @@ class Job:
             processingTime=f"{round(trigger_seconds * 1000)} milliseconds"
         ).start()
 
-    def _outgrown(self) -> bool:
+    def _is_reset_due(self) -> bool:
         return outgrown(self._checkpoint, 1 if self._alone else MANY)
 
-    def _begin_anew(self) -> None:
+    def _reset_checkpoint(self) -> None:
         """Take away a checkpoint that has grown out; the next query counts its batches from 0.
 
         What complete batches had read is put away first and is not read again.
@@ -282,7 +282,7 @@ class Job:
         if self._processed > FIRST_BATCHES and not self._is_behind():
             self._ending.wait(self._rest * (time.monotonic() - began))
 
-    def _trouble_of(self, error: Exception) -> TrimtabError:
+    def _batch_error(self, error: Exception) -> TrimtabError:
         """Return what was wrong with a batch in our words, else what Spark says."""
         return self._in_words(error) if self._trouble is None else self._trouble
 
@@ -308,7 +308,7 @@ class Job:
             f"Check that there is room below {self._root}, and that it may be written.",
         )
 
-    def _guarded(self, work: Callable[[], None]) -> None:
+    def _run_past_bad_segments(self, work: Callable[[], None]) -> None:
         """Do `work`; after a segment that went bad in the spool, take it out and begin again."""
         suit(self._spark, 0)
         while True:
@@ -317,7 +317,7 @@ class Job:
                 return work()
             except (StreamingQueryException, Py4JError) as error:
                 if (swept := self._source.sweep()) == 0:
-                    raise self._trouble_of(error) from error
+                    raise self._batch_error(error) from error
                 log.warning("%d bad segments went to quarantine", swept)
 
 

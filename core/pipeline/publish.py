@@ -204,7 +204,7 @@ def _publish(table: Any, root: Path, snapshots: Root, headings: Mapping[str, Hea
     write_snapshot(snapshots, snapshot, writer_epoch=heading.writer_epoch)
     start = window_floor(heading.newest)
     # Written again in a moment.
-    write_window(root, cluster_id, _filling(snapshot, start), durable=False)
+    write_window(root, cluster_id, _window_from_snapshot(snapshot, start), durable=False)
 
 
 def _snapshot(table: Any, cluster_id: str, heading: Heading) -> LoadSnapshot:
@@ -263,7 +263,7 @@ def _sizes(leader: Any, start: Any, replicas: Any, sizes: Any) -> Any:
     return size
 
 
-def _filling(snapshot: LoadSnapshot, start: datetime) -> Window:
+def _window_from_snapshot(snapshot: LoadSnapshot, start: datetime) -> Window:
     assert snapshot.leader is not None
     return Window(
         start=start,
@@ -292,8 +292,8 @@ def _write_window(table: Any, root: Path, cluster_id: str) -> None:
 def _brokers(table: Any) -> tuple[BrokerLoad, ...]:
     """Return the brokers' totals in a window, by who held replicas as it closed."""
     replicas = table["replicas"].combine_chunks()
-    start, broker = columns.to_lists(_field(replicas, "broker"))
-    _, size = columns.to_lists(_field(replicas, "size"))
+    start, broker = columns.to_lists(_field_lists(replicas, "broker"))
+    _, size = columns.to_lists(_field_lists(replicas, "size"))
     return broker_loads(
         leader=columns.to_numpy(table["leader_last"]),
         replica_start=start,
@@ -304,7 +304,7 @@ def _brokers(table: Any) -> tuple[BrokerLoad, ...]:
     )
 
 
-def _field(lists: Any, name: str) -> Any:
+def _field_lists(lists: Any, name: str) -> Any:
     """Return lists of structs as lists of one of their fields; a list that is null is empty."""
     values = lists.flatten().field(name)
     lengths = np.array(

@@ -51,7 +51,7 @@ def with_figures(rows: DataFrame, begins_at: str) -> DataFrame:
         "*",
         *(f"{_sum('s.dt_ms', rate, '0L')} AS {rate}_ms" for rate in MEASURES),
         *(f"{_sum(f's.{rate}', rate, '0D')} AS _{rate}_sum" for rate in MEASURES),
-        *(f"{_descending(rate)} AS _{rate}" for rate in RATES),
+        *(f"{_descending_rates_sql(rate)} AS _{rate}" for rate in RATES),
         "CAST(size(filter(samples, s -> s.dt_ms IS NOT NULL)) AS BIGINT) AS n",
         "aggregate(samples, 0L, (total, s) -> total + coalesce(s.dt_ms, 0L)) AS covered_ms",
         f"aggregate(samples, 0L, (total, s) -> total + coalesce({within}, 0L)) AS _inside",
@@ -76,7 +76,7 @@ def _sum(field: str, rate: str, zero: str) -> str:
     return f"aggregate(samples, {zero}, (total, s) -> total + IF({known}, {field}, {zero}))"
 
 
-def _descending(rate: str) -> str:
+def _descending_rates_sql(rate: str) -> str:
     each = f"transform(samples, s -> s.{rate} * 1000D / s.dt_ms)"
     return f"sort_array(array_compact({each}), false)"
 
@@ -90,14 +90,14 @@ def percentile(descending: str) -> str:
     return f"{below} + ({above} - {below}) * ({at} - floor({at}))"
 
 
-def _at_least(share: float) -> str:
+def _min_coverage_sql(share: float) -> str:
     return f"_inside >= {share}D * {LENGTH_MS}D AND _inside >= {share}D * covered_ms"
 
 
 QUALITY = f"""CAST(CASE
     WHEN n = 0 THEN {Quality.NONE.value}
-    WHEN {_at_least(0.9)} THEN {Quality.FULL.value}
-    WHEN {_at_least(0.5)} THEN {Quality.HALF.value}
+    WHEN {_min_coverage_sql(0.9)} THEN {Quality.FULL.value}
+    WHEN {_min_coverage_sql(0.5)} THEN {Quality.HALF.value}
     WHEN covered_ms >= 0.9D * {LENGTH_MS}D THEN {Quality.ADJACENT.value}
     ELSE {Quality.SINGLE.value}
 END AS TINYINT)"""

@@ -70,7 +70,7 @@ def rebuild(
             link.hardlink_to(segment)
         Job(spark, aside, cluster_id, clock, report).once()
         bad = {path.name for path in layout.quarantine(aside, cluster_id).glob("*/*.parquet")}
-        windows = _move_in(aside, root, cluster_id, first)
+        windows = _install_rebuild(aside, root, cluster_id, first)
         for segment in kept.values():
             if segment.is_relative_to(layout.spool(root, cluster_id)) and segment.name not in bad:
                 spool.archive_segment(root, cluster_id, segment)
@@ -120,7 +120,7 @@ def _first_window(cluster_id: str, kept: Mapping[Path, Path]) -> datetime | None
     return None
 
 
-def _move_in(aside: Path, root: Path, cluster_id: str, first: datetime) -> list[datetime]:
+def _install_rebuild(aside: Path, root: Path, cluster_id: str, first: datetime) -> list[datetime]:
     """Move what came of the segments to where readers and the next job look; return its windows.
 
     What is carried from batch to batch comes first: windows that were then not moved in are old,

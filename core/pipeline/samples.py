@@ -38,12 +38,12 @@ def judged(samples: DataFrame, oldest: DataFrame, latest_at: int) -> DataFrame:
     """
     latest, oldest_of_new = _unfolded(latest_at), _unfolded(latest_at - OLDEST)
     rules = {
-        "no_key": _any("{} IS NULL", "topic_id", "partition", "ts", "poll_id", "collector_id"),
+        "no_key": _join_or("{} IS NULL", "topic_id", "partition", "ts", "poll_id", "collector_id"),
         "other_cluster": "NOT cluster <=> cluster_id",
         "future": f"at > {latest}",
-        "not_a_number": _any("isnan({})", "in_bytes", "out_bytes"),
-        "negative": f"dt_ms <= 0 OR {_any('{} < 0', *_NEVER_NEGATIVE)}",
-        "infinite": _any("{} = double('infinity')", "in_bytes", "out_bytes"),
+        "not_a_number": _join_or("isnan({})", "in_bytes", "out_bytes"),
+        "negative": f"dt_ms <= 0 OR {_join_or('{} < 0', *_NEVER_NEGATIVE)}",
+        "infinite": _join_or("{} = double('infinity')", "in_bytes", "out_bytes"),
         "offsets_crossed": "end_offset < start_offset",
         "too_late": f"at < coalesce(oldest_at, {oldest_of_new})",
     }
@@ -63,7 +63,7 @@ def _unfolded(value: int) -> str:
     return f"get(array({value}L), coalesce(partition, 0) & 0)"
 
 
-def _any(condition: str, *names: str) -> str:
+def _join_or(condition: str, *names: str) -> str:
     return " OR ".join(condition.format(name) for name in names)
 
 

@@ -154,7 +154,7 @@ def open_session(
     """
     version = spark_version()
     if master is not None or SUBMITTED in os.environ:
-        return _of_cluster(master, settings or {})
+        return _start_cluster_session(master, settings or {})
     java = find_java()
     from pyspark.sql import SparkSession
 
@@ -181,7 +181,7 @@ def open_session(
         return Session(builder.getOrCreate(), archive, aside)
 
 
-def _of_cluster(master: str | None, settings: Mapping[str, str]) -> Session:
+def _start_cluster_session(master: str | None, settings: Mapping[str, str]) -> Session:
     """Start a driver of a Spark cluster; its administrator's settings stay as they are."""
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
@@ -282,7 +282,7 @@ def _started() -> Iterator[None]:
     """Say what keeps Spark from starting in one sentence."""
     log = paths.log_dir() / "spark.log"
     try:
-        with _stderr_to(log):
+        with _redirect_stderr(log):
             yield
     except Exception as error:
         words = str(error).splitlines() or [type(error).__name__]
@@ -293,7 +293,7 @@ def _started() -> Iterator[None]:
 
 
 @contextmanager
-def _stderr_to(log: Path) -> Iterator[None]:
+def _redirect_stderr(log: Path) -> Iterator[None]:
     """Give the JVM that starts meanwhile a log file for its stderr: it has much to say."""
     paths.make_folder(log.parent)
     sys.stderr.flush()

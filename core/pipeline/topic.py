@@ -185,7 +185,7 @@ def rows(batch: DataFrame) -> DataFrame:
         return F.array(F.when(fits, F.struct(*(record[name] for name in _OF_A_PART))))
 
     parts = _with_reason(batch).select(
-        "cluster", "unit", F.explode_outer(_decoded(part_of)).alias("record")
+        "cluster", "unit", F.explode_outer(_read_record(part_of)).alias("record")
     )
     samples = parts.select(
         "cluster",
@@ -222,7 +222,7 @@ def bad_records(batch: DataFrame) -> DataFrame:
         return F.array(F.coalesce(F.col("reason"), reason))
 
     reasons = _with_reason(batch).select(
-        "cluster", "unit", F.explode_outer(_decoded(reason_of)).alias("reason"), *RECORD_COLUMNS
+        "cluster", "unit", F.explode_outer(_read_record(reason_of)).alias("reason"), *RECORD_COLUMNS
     )
     return reasons.where(F.col("reason").isNotNull())
 
@@ -249,7 +249,7 @@ def _with_reason(batch: DataFrame) -> DataFrame:
     )
 
 
-def _decoded(result: Callable[[Column], Column]) -> Column:
+def _read_record(result: Callable[[Column], Column]) -> Column:
     """Return what is made of a record, all nulls where it cannot be read.
 
     A lambda's argument is evaluated once. A column that is used twice would be decoded twice, and

@@ -203,20 +203,20 @@ def one_a_window(parts: DataFrame) -> DataFrame:
 def hours_of(windows: DataFrame) -> DataFrame:
     """Return windows as hours (HOUR), one row a partition and hour."""
     hour = F.expr(f"start - pmod(start, {HOUR_MICROS}L) AS hour")
-    return windows.groupBy(*KEY, hour).agg(*_summed(RATES), *_means("collect_list({}_avg)"))
+    return windows.groupBy(*KEY, hour).agg(*_summed(RATES), *_averages("collect_list({}_avg)"))
 
 
 def hour_figures(windows: DataFrame) -> DataFrame:
     """Return the figures of an hour from its windows, one row a partition."""
-    rolled = windows.groupBy(*KEY).agg(*_summed(MEASURES), *_means("collect_list({}_avg)"))
+    rolled = windows.groupBy(*KEY).agg(*_summed(MEASURES), *_averages("collect_list({}_avg)"))
     growth = f"{_average('growth_bytes_per_s')} AS {GROWTH}"
-    return _ordered(rolled).selectExpr(*KEY, *_figures("1h"), growth)
+    return _ordered(rolled).selectExpr(*KEY, *_statistics_sql("1h"), growth)
 
 
 def day_figures(hours: DataFrame) -> DataFrame:
     """Return the figures of a day from its hours, one row a partition."""
-    rolled = hours.groupBy(*KEY).agg(*_summed(RATES), *_means("flatten(collect_list({}_means))"))
-    return _ordered(rolled).selectExpr(*KEY, *_figures("24h"))
+    rolled = hours.groupBy(*KEY).agg(*_summed(RATES), *_averages("flatten(collect_list({}_means))"))
+    return _ordered(rolled).selectExpr(*KEY, *_statistics_sql("24h"))
 
 
 def horizons(partitions: DataFrame, hour: DataFrame, day: DataFrame | None) -> DataFrame:
@@ -239,7 +239,7 @@ def _ordered(rolled: DataFrame) -> DataFrame:
     return rolled.withColumns({name: F.sort_array(name, asc=False) for name in means})
 
 
-def _figures(horizon: str) -> list[str]:
+def _statistics_sql(horizon: str) -> list[str]:
     figures = []
     for rate in RATES:
         name = f"{rate}_{horizon}"
@@ -255,7 +255,7 @@ def _average(rate: str) -> str:
     return f"try_divide({rate}_sum * 1000D, {rate}_ms)"
 
 
-def _means(gathered: str) -> list[Column]:
+def _averages(gathered: str) -> list[Column]:
     return [F.expr(f"{gathered.format(rate)} AS {rate}_means") for rate in RATES]
 
 

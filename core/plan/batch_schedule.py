@@ -184,7 +184,7 @@ class Submissions:
         for at in {self._copies[at].tp: at for at in part}.values():
             self._in_flight[self._counted(at)] += 1
         if self._batches.max_extra_bytes is not None:
-            self._arriving |= self._flights(part)
+            self._arriving |= self._in_flight_moves(part)
         self._last = now
 
     def caught_up(self, at: int, now: float) -> None:
@@ -208,12 +208,12 @@ class Submissions:
         max_bytes = self._batches.max_extra_bytes
         if max_bytes is None:
             return batch
-        flights = self._flights(batch)
+        flights = self._in_flight_moves(batch)
         places = set(select_fitting(list(flights.values()), self._arriving.values(), max_bytes))
         begin = {tp for place, tp in enumerate(flights) if place in places}
         return [at for at in batch if self._copies[at].tp in begin]
 
-    def _flights(self, part: Sequence[int]) -> dict[TopicPartition, InFlightMove]:
+    def _in_flight_moves(self, part: Sequence[int]) -> dict[TopicPartition, InFlightMove]:
         destinations: defaultdict[TopicPartition, list[int]] = defaultdict(list)
         for at in part:
             destinations[self._copies[at].tp].append(self._copies[at].destination)

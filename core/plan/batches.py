@@ -270,9 +270,9 @@ class _Packing:
             background = cost.background[side]
             if background and batch.background[side] + background > self._most_background:
                 return False
-        return all(self._starts_quietly(batch, cost, copy) for copy in cost.copies)
+        return all(self._fits_first_fetches(batch, cost, copy) for copy in cost.copies)
 
-    def _starts_quietly(self, batch: _Batch, cost: _Cost, copy: Copy) -> bool:
+    def _fits_first_fetches(self, batch: _Batch, cost: _Cost, copy: Copy) -> bool:
         """Return whether a destination's first fetches bring no more than a second's rate.
 
         They come at once, from each leader up to 1 MiB a partition and 10 MiB in all; a destination

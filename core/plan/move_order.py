@@ -53,7 +53,7 @@ def order_moves(
     come last, the smallest first. `copied_bytes` has one entry a move.
     """
     now, unit = pressures(state, load)
-    relieving, effects = _relieving(state, load, plan, now, unit, copied_bytes)
+    relieving, effects = _relief_and_effects(state, load, plan, now, unit, copied_bytes)
     now = now.copy()
     waiting = np.zeros(len(now), np.bool_)
     waiting[list(relieving)] = True
@@ -79,7 +79,7 @@ def order_moves(
 def find_reliefs(state: ClusterState, load: Load, plan: Plan) -> list[Relief | None]:
     """Return for each move what it relieves most, None where it relieves nobody."""
     now, unit = pressures(state, load)
-    _, effects = _relieving(state, load, plan, now, unit, [1.0] * len(plan))
+    _, effects = _relief_and_effects(state, load, plan, now, unit, [1.0] * len(plan))
     after = now.copy()
     for effect in effects:
         for at, change in effect.items():
@@ -120,7 +120,7 @@ def pressures(state: ClusterState, load: Load) -> tuple[Float64, Float64]:
     return pressure, unit
 
 
-def _relieving(
+def _relief_and_effects(
     state: ClusterState,
     load: Load,
     plan: Plan,

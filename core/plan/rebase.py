@@ -64,7 +64,7 @@ def rebase(state: ClusterState, plan: Plan) -> RebasedPlan:
         if now == move.after and all(log_dir_of(state, move.tp, b) == path for b, path in still):
             done.append(move.tp)
             continue
-        merged = move if now == move.before else _merged(move, now)
+        merged = move if now == move.before else _rebase_move(move, now)
         if merged is not None and is_in_other_log_dir(state, merged):
             held = zip(merged.before, merged.log_dirs_before or (), strict=False)
             dirs_before = (
@@ -93,7 +93,7 @@ def missing_reason(state: ClusterState, move: Move) -> str:
     return "is not there any more" if state.find(move.tp) is None else ""
 
 
-def _merged(move: Move, now: tuple[int, ...]) -> Move | None:
+def _rebase_move(move: Move, now: tuple[int, ...]) -> Move | None:
     """Return the move from `now` on; None when what others made of it contradicts it."""
     before, after = set(move.before), set(move.after)
     if set(now) == before:

@@ -68,7 +68,7 @@ def suggest_move(
     values = np.nan_to_num(values_of(state, load, metric)[candidates])
     worth = values > WORTH * fair[source]
     candidates, values = candidates[worth], values[worth]
-    for at, destination in _best_first(values, now, fair, source, alive_brokers(state)):
+    for at, destination in _rank_moves(values, now, fair, source, alive_brokers(state)):
         tp = state.tp(int(candidates[at]))
         edited = _edited(state, load, plan, metric, tp, broker, ids[destination])
         if edited is None:
@@ -127,7 +127,7 @@ def _candidates(
     return np.array([row for row in rows.tolist() if row not in planned], np.int64)
 
 
-def _best_first(
+def _rank_moves(
     values: Float64, now: Float64, fair: Float64, source: int, alive: Bool
 ) -> list[tuple[int, int]]:
     """Return (candidate, destination) by how much squared deviation each takes away."""

@@ -107,9 +107,9 @@ def note(cluster_id: str, run: str | None, what: str, **detail: Any) -> None:
         if rest:
             cut = {"cut_bytes": len(rest), "cut_sha256": hashlib.sha256(rest).hexdigest()}
             mended = {"at": entry["at"], **requester(), "what": MENDED, **cut}
-            line, before = _chained(mended, before)
+            line, before = _chain_entry(mended, before)
             text = b"\n" + line
-        line, _ = _chained(entry, before)
+        line, _ = _chain_entry(entry, before)
         files.append_whole(handle, text + line, size)
 
 
@@ -154,7 +154,7 @@ def _tail(handle: int, size: int) -> tuple[bytes, str]:
     return rest, next(hashes, START)
 
 
-def _chained(entry: Entry, before: str) -> tuple[bytes, str]:
+def _chain_entry(entry: Entry, before: str) -> tuple[bytes, str]:
     body = json.dumps({**entry, "prev": before}, separators=(",", ":"), ensure_ascii=False)
     digest = hashlib.sha256((before + body).encode()).hexdigest()
     return f'{body[:-1]}{_HASH}{digest}"}}\n'.encode(), digest
@@ -194,7 +194,7 @@ def verify(lines: Iterator[AuditLine]) -> AuditVerdict:
         if line.entry is None and fragment is None:
             fragment = line  # only a crash's, if the next line says so
             continue
-        problem = _wrong(line, before, fragment)
+        problem = _line_problem(line, before, fragment)
         if problem:
             wrong = fragment or line
             return AuditVerdict(entries, before, f"Line {wrong.number} {problem}.", wrong.number)
@@ -209,7 +209,7 @@ def verify(lines: Iterator[AuditLine]) -> AuditVerdict:
     return AuditVerdict(entries, before, mended=mended)
 
 
-def _wrong(line: AuditLine, before: str, fragment: AuditLine | None) -> str:
+def _line_problem(line: AuditLine, before: str, fragment: AuditLine | None) -> str:
     """Return what is wrong with a line after the hash `before`, or with the fragment before it."""
     entry = line.entry
     if fragment is not None:

@@ -26,7 +26,7 @@ def audited(client: ClusterClient, cluster_id: str, run: str | None) -> ClusterC
     `close` does. So is a config that is set again as it was set before, with no other value of it
     in between: somebody takes it away each time.
     """
-    return cast(ClusterClient, _Audited(client, cluster_id, run))
+    return cast(ClusterClient, _AuditedClient(client, cluster_id, run))
 
 
 Subject = TypeVar("Subject")
@@ -52,7 +52,7 @@ class _Call:
     """How many of these tries are in the audit."""
 
 
-class _Audited:
+class _AuditedClient:
     def __init__(self, client: ClusterClient, cluster_id: str, run: str | None) -> None:
         self._client, self._cluster_id, self._run = client, cluster_id, run
         self._calls: dict[bytes, _Call] = {}

@@ -45,7 +45,7 @@ RETRY_SECONDS = 5.0
 What = TypeVar("What", bound=Hashable)
 
 
-class _Rest(NamedTuple):
+class _Refusal(NamedTuple):
     why: str
     until: float
     seconds: float
@@ -56,7 +56,7 @@ class Backoff(Generic[What]):
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._rests: dict[What, _Rest] = {}
+        self._rests: dict[What, _Refusal] = {}
 
     @property
     def now(self) -> dict[What, str]:
@@ -74,7 +74,7 @@ class Backoff(Generic[What]):
         """Leave something alone: each time in a row for twice as long, up to a limit."""
         last = self._rests.get(what)
         seconds = min(max_seconds, 2 * last.seconds) if last else min_seconds
-        self._rests[what] = _Rest(why, self._clock.monotonic() + seconds, seconds)
+        self._rests[what] = _Refusal(why, self._clock.monotonic() + seconds, seconds)
 
     def taken(self, what: What) -> None:
         self._rests.pop(what, None)

@@ -129,11 +129,11 @@ def _check(run: RunState, kind: str, p: Payload, allow: Collection[str]) -> None
                         next="" if m.phase.ended else cancel,
                     )
         case "retry":
-            _retry(run, p)
+            _check_retry(run, p)
         case "retarget":
-            _retarget(run, p)
+            _check_retarget(run, p)
         case "rollback":
-            _rollback(run)
+            _check_rollback(run)
 
 
 def _pause(run: RunState, p: Payload) -> None:
@@ -169,7 +169,7 @@ def _throttle(run: RunState, p: Payload, allow: Collection[str]) -> None:
             next=f"To hold the run: `trimtab runs pause {run.run_id} --floor`.",
         )
     # Below what is produced, what is left would never be whole.
-    floor, broker, side = max(_produced_meanwhile(run), default=(0.0, 0, ""))
+    floor, broker, side = max(_inflow_rates(run), default=(0.0, 0, ""))
     if rate <= floor and NEVER not in {*allow, *run.allowed}:
         does = {"leader": "send", "follower": "receive"}.get(side, "copy between its log dirs")
         raise RefusedError(
@@ -180,7 +180,7 @@ def _throttle(run: RunState, p: Payload, allow: Collection[str]) -> None:
         )
 
 
-def _produced_meanwhile(run: RunState) -> Iterable[tuple[float, int, str]]:
+def _inflow_rates(run: RunState) -> Iterable[tuple[float, int, str]]:
     """Yield what each broker and side has to carry of what is produced, batch by batch."""
     together: defaultdict[int, list[int]] = defaultdict(list)
     for index, m in enumerate(run.moves):
@@ -191,7 +191,7 @@ def _produced_meanwhile(run: RunState) -> Iterable[tuple[float, int, str]]:
             yield inflow_bytes_per_s(side, growing), broker, side.value
 
 
-def _retry(run: RunState, p: Payload) -> None:
+def _check_retry(run: RunState, p: Payload) -> None:
     for tp, m in _named(run, p["moves"]):
         if m.replaced:
             raise UsageError(f"{tp} cannot be tried again: another move stands in for it.")
@@ -201,7 +201,7 @@ def _retry(run: RunState, p: Payload) -> None:
             raise UsageError(f"{tp} cannot be tried again: it is {_status(m)}.")
 
 
-def _retarget(run: RunState, p: Payload) -> None:
+def _check_retarget(run: RunState, p: Payload) -> None:
     ((tp, m),) = _named(run, [p["move"]])
     after = tuple(p["after"])
     if m.phase is Phase.DONE:
@@ -217,7 +217,7 @@ def _retarget(run: RunState, p: Payload) -> None:
         raise UsageError(f"{tp} is on its way to {id_list(after)} already.")
 
 
-def _rollback(run: RunState) -> None:
+def _check_rollback(run: RunState) -> None:
     if run.rollback_requested or run.rolling_back:
         raise UsageError(f"Run {run.run_id} is being rolled back already.")
     if all(m.phase is Phase.QUEUED for m in run.moves):

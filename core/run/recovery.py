@@ -44,7 +44,7 @@ def recover(
     """
     path = journal_path(cluster_id, run)
     _refuse_ended(read_journal(cluster_id, run).state)
-    lock = _lock_of_dead(cluster_id, run)
+    lock = _take_lock_if_dead(cluster_id, run)
     if lock is None:
         return
     try:
@@ -59,7 +59,7 @@ def recover(
             where = without_configured_timeout(address, state.cluster_name)
         elif timeout_seconds is not None:
             where = replace(where, timeout_seconds=timeout_seconds)
-        _refuse_other(with_configured_timeout(where, state.cluster_name), state)
+        _refuse_other_cluster(with_configured_timeout(where, state.cluster_name), state)
         audit.note(cluster_id, run, "bring back", bootstrap=where.bootstrap)
         since = log_size(path)
         spawn(path, lock, where, moved=moved)
@@ -68,7 +68,7 @@ def recover(
     await_start(path, cluster_id, after=records[-1].seq, log_from=since)
 
 
-def _lock_of_dead(cluster_id: str, run: str) -> int | None:
+def _take_lock_if_dead(cluster_id: str, run: str) -> int | None:
     """Return the cluster's lock, or None when the run lives (again)."""
     deadline = time.monotonic() + GOING_SECONDS
     while read_journal(cluster_id, run).view.state is RunStatus.DIED:
@@ -87,7 +87,7 @@ def _refuse_ended(run: RunState) -> None:
         raise UsageError(f"{how}: there is nothing to bring back.", next="Nothing was changed.")
 
 
-def _refuse_other(address: Address, run: RunState) -> None:
+def _refuse_other_cluster(address: Address, run: RunState) -> None:
     try:
         with closing(connect(address).client) as client:
             cluster_id = client.describe_cluster().cluster_id

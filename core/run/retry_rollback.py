@@ -44,11 +44,11 @@ def plan_followup(
     the ordered replicas from before the run. Raises UsageError when there is none of either.
     """
     if way is FollowUp.RETRY:
-        due, note = _undone(run), f"what run {run.run_id} left undone"
+        due, note = _unfinished_moves(run), f"what run {run.run_id} left undone"
         not_due = f"has neither failed nor been left out in run {run.run_id}."
         nothing = "left nothing undone: there is nothing to try again."
     else:
-        due, note = _done(run), f"back to before run {run.run_id}"
+        due, note = _rollback_moves(run), f"back to before run {run.run_id}"
         not_due = f"was not moved by run {run.run_id}."
         did = "has been rolled back already" if run.rolling_back else "has moved nothing"
         nothing = f"{did}: there is nothing to roll back."
@@ -70,14 +70,14 @@ def plan_followup(
     return FollowUpPlan(plan, tuple(left))
 
 
-def _undone(run: RunState) -> list[Move]:
+def _unfinished_moves(run: RunState) -> list[Move]:
     """Return the moves that have not been done: those of the way back, where it did not end."""
     undone = [m for m in run.moves if m.phase is not Phase.DONE and not m.replaced]
     back = [m for m in undone if m.role is Role.ROLLBACK]
     return [m.move for m in back or undone]
 
 
-def _done(run: RunState) -> list[Move]:
+def _rollback_moves(run: RunState) -> list[Move]:
     """Return for each partition the move from what the run made of it to what it was before."""
     first: dict[TopicPartition, RunMove] = {}
     last: dict[TopicPartition, RunMove] = {}

@@ -59,18 +59,18 @@ def redactor(secrets: Iterable[str]) -> Callable[[str], str]:
         spans = [] if exact is None else [match.span() for match in exact.finditer(text)]
         for kind in _KINDS:
             spans += [match.span("secret") for match in kind.finditer(text)]
-        spans += [match.span() for match in _BASE64.finditer(text) if _is_mixed(match[0])]
-        return _without(text, sorted(spans))
+        spans += [match.span() for match in _BASE64.finditer(text) if _has_mixed_chars(match[0])]
+        return _redact_spans(text, sorted(spans))
 
     return redact
 
 
-def _is_mixed(text: str) -> bool:
+def _has_mixed_chars(text: str) -> bool:
     """Return whether there are small and capital letters and digits: paths seldom have all."""
     return all(re.search(kind, text) for kind in ("[a-z]", "[A-Z]", "[0-9]"))
 
 
-def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
+def _redact_spans(text: str, spans: Iterable[tuple[int, int]]) -> str:
     parts, done = list[str](), 0
     for start, end in spans:
         if start >= done:

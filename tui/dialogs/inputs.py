@@ -82,14 +82,14 @@ class ClusterNameDialog(Dialog[Answer]):
         """Type what no widget took: also what was sent to a button that has lost focus since."""
         ticking = isinstance(self.focused, Tick) and event.key == "space"
         if not ticking and event.is_printable and event.character:
-            self._type(event.character)
+            self._append_text(event.character)
             event.stop()
 
     def on_paste(self, event: events.Paste) -> None:
-        self._type(event.text.strip())
+        self._append_text(event.text.strip())
         event.stop()
 
-    def _type(self, text: str) -> None:
+    def _append_text(self, text: str) -> None:
         field = self.query_one("#name", Input)
         self.set_focus(field)
         field.value += text

@@ -57,14 +57,14 @@ class PasswordDialog(Dialog[bool]):
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         if event.button.id == "connect":
-            self._try()
+            self._try_password()
         else:
             self.action_leave()
 
     def on_input_submitted(self) -> None:
-        self._try()
+        self._try_password()
 
-    def _try(self) -> None:
+    def _try_password(self) -> None:
         field = self.query_one("#answer", Input)
         password, missing = field.value, self._missing
         if self._trying or not password:

@@ -43,7 +43,7 @@ def _color(color: Color | None, system: ColorSystem, foreground: bool) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _codes(style: Style, system: ColorSystem) -> tuple[str, str, str]:
+def _sgr_codes(style: Style, system: ColorSystem) -> tuple[str, str, str]:
     """Return a style's attributes, foreground and background as SGR parameters."""
     attributes = ";".join(code for name, code in _ATTRIBUTES if getattr(style, name))
     return attributes, _color(style.color, system, True), _color(style.bgcolor, system, False)
@@ -71,7 +71,7 @@ class Pen:
                 self.sequences.append(text if text.isprintable() else text.translate(_OBEYED))
 
     def _style(self, style: Style, *, blank: bool) -> None:
-        attributes, foreground, background = _codes(style, self._system)
+        attributes, foreground, background = _sgr_codes(style, self._system)
         if blank and not (style.reverse or style.underline or style.strike):
             # Nothing is drawn in the foreground: leave it, and what is bold, as they are.
             foreground = self._foreground

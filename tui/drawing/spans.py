@@ -26,7 +26,7 @@ def cells(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(map(_cell, text))
+    return "".join(map(_one_cell_char, text))
 
 
 def columns(text: str) -> int:
@@ -35,7 +35,7 @@ def columns(text: str) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _cell(char: str) -> str:
+def _one_cell_char(char: str) -> str:
     if not char.isprintable():
         return "?"
     return ("", char, "?")[cell_len(char)]

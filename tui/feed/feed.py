@@ -122,7 +122,7 @@ class Feed:
                 self._read_runs,
                 self._read_groups,
                 self._read_autopilot,
-                self._find_ground,
+                self._find_drill_target,
                 self._read_clients,
             ):
                 self._thread(work, self._state_known)
@@ -191,17 +191,17 @@ class Feed:
         assert self._target.from_file is not None
         document = read_document(self._target.from_file)
         self._send(PictureChanged(document.state, document_load(document), None, None, None))
-        self._report_unknown(document.state)
+        self._report_access_gaps(document.state)
         if document.groups is not None:
             self._send(GroupsChanged(document.groups))
 
     def _read_cluster(self) -> None:
         """Poll the cluster by the observer's cadence; after a failure try again more slowly."""
         began = self._monotonic()
-        first = self._first_look()
+        first = self._await_forked_state()
         if first is not None:
             now = self._monotonic()
-            self._take(first, Freshness(began, max(1.0, 10 * (now - began)), now, _patience(None)))
+            self._take(first, Freshness(began, max(1.0, 10 * (now - began)), now, _max_wait(None)))
             # What follows imports much, and so does the way to the screen.
             self._painted.wait()
             if self._stopped.is_set():
@@ -233,7 +233,7 @@ class Feed:
                     continue
                 wait = max(0.05, observer.seconds_until_due())
                 due = self._monotonic() + min(wait, PING_SECONDS)
-                patience = _patience(observer.slow_call_seconds(wait))
+                patience = _max_wait(observer.slow_call_seconds(wait))
                 every = observer.state_interval_seconds
                 self._take(state, Freshness(observer.metadata_at, every, due, patience))
                 self._state_known.set()
@@ -243,9 +243,9 @@ class Feed:
 
     def _take(self, state: ClusterState, age: Freshness) -> None:
         self._send(self._picture.take_state(state, age))
-        self._report_unknown(state)
+        self._report_access_gaps(state)
 
-    def _report_unknown(self, state: ClusterState) -> None:
+    def _report_access_gaps(self, state: ClusterState) -> None:
         if state.moves_unknown and not self._moves_unknown:
             title = f"What is in flight is not shown: {state.moves_unknown}"
             self._send(Trouble(AccessDeniedError(title, next=RIGHTS)))
@@ -257,7 +257,7 @@ class Feed:
             self._send(Trouble(TrimtabError(hidden.sentence, next=hidden.remedy)))
         self._hidden_topics = 0 if hidden.is_complete else hidden.count
 
-    def _first_look(self) -> ClusterState | None:
+    def _await_forked_state(self) -> ClusterState | None:
         """Return what the fork saw; None when there is none, or it ended without an answer."""
         if self._look is None:
             return None
@@ -289,7 +289,7 @@ class Feed:
         if self._target.address is not None:
             watch_autopilot(lambda: self._picture.state, self._send, self._stopped)
 
-    def _find_ground(self) -> None:
+    def _find_drill_target(self) -> None:
         state = self._picture.state
         if state is not None and self._target.address is not None:
             find_ground(self._target.address, state.cluster_id, self._send, self._stopped)
@@ -318,7 +318,7 @@ class Feed:
         return False
 
 
-def _patience(slow_call_seconds: float | None) -> float:
+def _max_wait(slow_call_seconds: float | None) -> float:
     """Return for how long a picture may be waited for, given how long its slow calls lasted."""
     if slow_call_seconds is None:
         return FIRST_CALLS_SECONDS

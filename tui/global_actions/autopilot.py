@@ -34,12 +34,12 @@ def choose_mode(app: AppBase) -> None:
 
     def answered(mode: Mode | None) -> None:
         if mode is not None:
-            app.run_in_background("autopilot", _setting(session, mode), app.report)
+            app.run_in_background("autopilot", _build_switch_setter(session, mode), app.report)
 
     app.push_screen(AutopilotDialog(session), answered)
 
 
-def _setting(session: Session, mode: Mode) -> Callable[[], tuple[str, str]]:
+def _build_switch_setter(session: Session, mode: Mode) -> Callable[[], tuple[str, str]]:
     """Return what sets the switch of this session's cluster, and says what holds then."""
     address, state, name = session.address, session.state, session.cluster_name
     snapshots, starts_load = session.snapshots, session.load_enabled
@@ -120,7 +120,7 @@ class AutopilotDialog(NamedAnswerDialog[Mode | None]):
 def _question(session: Session) -> Question:
     settings = _settings(session.autopilot)
     words = (
-        *_how(session.autopilot),
+        *_status_lines(session.autopilot),
         f"Its limits: {limits_in_one_line(settings)}.",
         "Suggest writes down what act would do; neither needs the dashboard.",
     )
@@ -128,7 +128,7 @@ def _question(session: Session) -> Question:
     return Question(words, refused | ({"off": ""} if settings.mode is Mode.OFF else {}))
 
 
-def _how(status: AutopilotStatus | None) -> list[str]:
+def _status_lines(status: AutopilotStatus | None) -> list[str]:
     if status is None:
         return ["It is off, and never was on."]
     switch = status.switch

@@ -52,7 +52,7 @@ class SwitchClusters(LeaveWithPlan):
         async def answered(target: Target | None) -> None:
             if target is not None and dialog.opened is not None:
                 clusters.here = target.label
-                await self._go_on_with(dialog.opened)
+                await self._switch_to_cluster(dialog.opened)
 
         self.push_screen(dialog, answered)
 
@@ -74,7 +74,7 @@ class SwitchClusters(LeaveWithPlan):
     def action_open_cluster(self, label: str) -> None:
         self.action_clusters(label)
 
-    async def _go_on_with(self, opened: OpenCluster) -> None:
+    async def _switch_to_cluster(self, opened: OpenCluster) -> None:
         """Show another cluster, and let go of the former, whose runs go on."""
         left = self.session
         moves = len(left.plan_to_keep) if self._has_plan_to_keep else 0

@@ -41,7 +41,7 @@ def open_drills(app: AppBase) -> None:
     if screen.session is not session:
         screen.say("The past cannot be broken: 0 goes back to now.", "look")
         return
-    look = partial(_have_looked, app, ground)
+    look = partial(_load_offers, app, ground)
     broker, topic = session.cursor_at or (None, None)
     dialog = DrillDialog(ground.name, look, broker=broker, topic=topic)
 
@@ -53,7 +53,7 @@ def open_drills(app: AppBase) -> None:
     look(dialog)
 
 
-def _have_looked(app: AppBase, ground: DrillTarget, dialog: DrillDialog) -> None:
+def _load_offers(app: AppBase, ground: DrillTarget, dialog: DrillDialog) -> None:
     state = app.session.state
     assert state is not None
     app.run_in_background("drill", lambda: ground.offers(state), partial(_offer, app, dialog))
@@ -122,11 +122,11 @@ class Choices(Static):
 
     def __init__(self, clicked: Callable[[int, int], None]) -> None:
         super().__init__(id="table")
-        self._clicked = clicked
+        self._handle_click = clicked
 
     def on_click(self, event: events.Click) -> None:
         event.stop()
-        self._clicked(event.x, event.y)
+        self._handle_click(event.x, event.y)
 
 
 class DrillDialog(TableDialog[Drill]):
@@ -167,7 +167,7 @@ class DrillDialog(TableDialog[Drill]):
         return f"Break something on {self._cluster}"
 
     def table_widget(self) -> Static:
-        return Choices(self._clicked)
+        return Choices(self._handle_click)
 
     def on_mount(self) -> None:
         session = self.dashboard.session
@@ -191,7 +191,7 @@ class DrillDialog(TableDialog[Drill]):
 
     def offer(self, offers: Sequence[Offer]) -> None:
         """Show what can be done, and why the rest cannot; what is chosen stays chosen."""
-        chosen, focused = self._under_cursor, self.query_one("#yes").has_focus
+        chosen, focused = self._selected_drill, self.query_one("#yes").has_focus
         turned = {
             offer.kind: offer.drills[at]
             for offer, at in zip(self._offers, self._targets, strict=True)
@@ -202,7 +202,7 @@ class DrillDialog(TableDialog[Drill]):
         self._targets = [
             offer.drills.index(turned[offer.kind])
             if turned.get(offer.kind) in offer.drills
-            else _pointed_at(offer.drills, self._broker, self._topic)
+            else _find_cursor_drill(offer.drills, self._broker, self._topic)
             for offer in self._offers
         ]
         self._at, self._problem = 0, ""
@@ -231,10 +231,10 @@ class DrillDialog(TableDialog[Drill]):
 
     @property
     def chosen(self) -> Drill | None:
-        return self._under_cursor if self._possible and not self._read_only else None
+        return self._selected_drill if self._possible and not self._read_only else None
 
     @property
-    def _under_cursor(self) -> Drill | None:
+    def _selected_drill(self) -> Drill | None:
         """Return the drill under the cursor, on what it is turned to."""
         offer = self._offers[self._at] if self._offers else None
         return offer.drills[self._targets[self._at]] if offer and offer.drills else None
@@ -243,7 +243,7 @@ class DrillDialog(TableDialog[Drill]):
         if self._looking and not self._offers:
             return ((dim("looking what can be done"),),)
         lines = [self._line(i, width) for i in range(len(self._offers))]
-        drill = self._under_cursor
+        drill = self._selected_drill
         sentence = WORDS[drill.kind][1].format(times=drill.times) if drill is not None else ""
         if problem := self._read_only or self._problem:
             words = [*wrap_text(problem, width, 2), ""][:2]
@@ -293,7 +293,7 @@ class DrillDialog(TableDialog[Drill]):
             count = len(self._offers[self._at].drills)
             self._targets[self._at] = (self._targets[self._at] + step) % count
 
-    def _clicked(self, x: int, y: int) -> None:
+    def _handle_click(self, x: int, y: int) -> None:
         """Go to the row; where the cursor is already, the left half turns back, the right on."""
         if y >= self._possible:
             return
@@ -306,7 +306,7 @@ class DrillDialog(TableDialog[Drill]):
         self._choose()
 
 
-def _pointed_at(drills: Sequence[Drill], broker: int | None, topic: str | None) -> int:
+def _find_cursor_drill(drills: Sequence[Drill], broker: int | None, topic: str | None) -> int:
     """Return which of them is on the topic, or else the broker, that the map's cursor is on."""
     for n, drill in enumerate(drills):
         if drill.kind is DrillKind.SKEW and drill.broker is None and drill.on == f"topic {topic}":

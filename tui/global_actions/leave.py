@@ -158,18 +158,18 @@ class LeaveWithPlan(AppBase):
             elif answer == "drop":
                 self.exit()
 
-        self._dialog = LeaveDialog(self.session, self._begin_to_keep)
+        self._dialog = LeaveDialog(self.session, self._begin_saving)
         self.push_screen(self._dialog, answered)
 
-    def _begin_to_keep(self) -> None:
+    def _begin_saving(self) -> None:
         """Have the plan written; the dialog says so until it is, or why it cannot be."""
         assert self._dialog is not None
         self._answer = "keep"
         moves = counted(len(self.session.plan_to_keep), "move")
         words = f"The plan of {moves} is being kept; then the dashboard ends."
         self._dialog.show_progress(words)
-        self.run_in_background("keep", self._keep, self._kept_or_not)
-        self._deadline = self.set_timer(KEEP_SECONDS, self._not_kept_yet)
+        self.run_in_background("keep", self._keep, self._finish_saving)
+        self._deadline = self.set_timer(KEEP_SECONDS, self._report_slow_save)
 
     def _keep(self) -> None:
         try:
@@ -178,7 +178,7 @@ class LeaveWithPlan(AppBase):
             why = f"The plan cannot be kept: {error.strerror or error}."
             raise TrimtabError(why, next="Export it (e), or make room and try again.") from error
 
-    def _kept_or_not(self, error: TrimtabError | None) -> None:
+    def _finish_saving(self, error: TrimtabError | None) -> None:
         self._stop_deadline()
         if error is None:
             if self._answer == "keep":  # else somebody stays after all
@@ -195,7 +195,7 @@ class LeaveWithPlan(AppBase):
             self._deadline.stop()
             self._deadline = None
 
-    def _not_kept_yet(self) -> None:
+    def _report_slow_save(self) -> None:
         why = "The plan is not kept yet: the disk does not answer."
         error = TrimtabError(why, next="Wait, or leave without it (q).")
         self.report_error(error)
@@ -251,9 +251,9 @@ class LeaveWithPlan(AppBase):
                 kept = SavedPlan(Plan(plan.cluster_id), unreadable=why)  # it is set aside
             if self._answer == "drop":
                 plan = Plan(plan.cluster_id)
-            self._kept = self._settle_run(self._settle_file(kept, plan))
+            self._kept = self._sync_run_file(self._sync_plan_file(kept, plan))
 
-    def _settle_file(self, kept: SavedPlan, plan: Plan) -> SavedPlan:
+    def _sync_plan_file(self, kept: SavedPlan, plan: Plan) -> SavedPlan:
         """Have the file be this plan; of an empty one nothing stays.
 
         Who has changed nothing leaves what another dashboard put there meanwhile, and nobody
@@ -279,7 +279,7 @@ class LeaveWithPlan(AppBase):
             save_plan(plan)
         return replace(kept, plan=plan, stamp=_stamp(path), unreadable=None)
 
-    def _settle_run(self, kept: SavedPlan) -> SavedPlan:
+    def _sync_run_file(self, kept: SavedPlan) -> SavedPlan:
         """Have it known which run a plan was handed to, as long as that may refuse it."""
         cluster_id = kept.plan.cluster_id or ""
         handed = self.session.pending_run
@@ -299,9 +299,9 @@ class LeaveWithPlan(AppBase):
             return
         self._reading = True
         # A large one takes seconds to read.
-        self.run_in_background("kept", partial(load_saved, state.cluster_id), self._take_up)
+        self.run_in_background("kept", partial(load_saved, state.cluster_id), self._apply_kept_plan)
 
-    def _take_up(self, kept: SavedPlan | TrimtabError) -> None:
+    def _apply_kept_plan(self, kept: SavedPlan | TrimtabError) -> None:
         session = self.session
         if isinstance(kept, TrimtabError):
             self.report_error(kept)
@@ -311,7 +311,7 @@ class LeaveWithPlan(AppBase):
             self.report_error(kept.unreadable)
         if len(session.plan):
             self._kept = replace(kept, run="")  # it is given back the next time
-            self._add_kept(kept.plan)
+            self._add_kept_moves(kept.plan)
             return
         there = {move.tp for move in kept.handed}
         moves = (*kept.handed, *(move for move in kept.plan if move.tp not in there))
@@ -330,7 +330,7 @@ class LeaveWithPlan(AppBase):
         else:
             self.say(here, "fine")
 
-    def _add_kept(self, kept: Plan) -> None:
+    def _add_kept_moves(self, kept: Plan) -> None:
         """Add what was kept to a plan that was begun before it was read; newer moves win."""
         plan = self.session.plan
         added = [move for move in kept if move.tp not in plan.by_partition]

@@ -79,9 +79,9 @@ class ProbeSwitch:
 
     def _switch(self, work: Callable[[], Probe | None]) -> None:
         self._switching = True
-        self._app.run_in_background("probe", work, self._switched)
+        self._app.run_in_background("probe", work, self._finish_switch)
 
-    def _switched(self, outcome: Probe | TrimtabError | None) -> None:
+    def _finish_switch(self, outcome: Probe | TrimtabError | None) -> None:
         self._switching = False
         match outcome:
             case TrimtabError() as error:

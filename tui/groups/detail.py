@@ -71,7 +71,7 @@ def pace_words(of: GroupView | PartitionView) -> Line:
             return (plain(f"in {format_duration(of.catch_up_seconds)}"),)
         case Pace.STAYS:
             return (plain(f"{format_duration(_behind_seconds(of))} behind"),)
-        case Pace.NOT_READ | Pace.FALLS_BEHIND if share := _some_never(of):
+        case Pace.NOT_READ | Pace.FALLS_BEHIND if share := _never_caught_up_text(of):
             return (Span(f"▲ never: {share}", Tone.LOOK, bold=True),)
         case Pace.FALLS_BEHIND if rates is not None:
             grows = rate(rates.produced_per_s - rates.read_per_s)
@@ -88,7 +88,7 @@ def _behind_seconds(of: GroupView | PartitionView) -> float:
     return max((p.lag or 0) / p.rates.produced_per_s for p in staying or (of,) if p.rates)
 
 
-def _some_never(of: GroupView | PartitionView) -> str:
+def _never_caught_up_text(of: GroupView | PartitionView) -> str:
     """Return how many of a group's partitions never catch up; "" where all do, or none."""
     if not isinstance(of, GroupView) or len(of.never) in (0, len(of.partitions)):
         return ""

@@ -140,11 +140,11 @@ class GroupsPoller:
             self.error = outcome
         else:
             self.error, self.followed, self.views = None, outcome, views
-            self._take_rebalances(outcome.newest, at)
+            self._update_rebalances(outcome.newest, at)
             self.age = Freshness(now - seconds, interval)
         self._screen.dashboard.draw()
 
-    def _take_rebalances(self, look: GroupSample, at: datetime) -> None:
+    def _update_rebalances(self, look: GroupSample, at: datetime) -> None:
         """Tell what has happened since the last look; before the first one, what was recorded."""
         if self._watched is None:
             observed = self.happened
@@ -154,7 +154,7 @@ class GroupsPoller:
 
             self._recalls += 1
             recall = partial(merge_rebalances, cluster_id, at, observed)
-            take = partial(self._recall, self._recalls)
+            take = partial(self._show_past_rebalances, self._recalls)
             self._screen.run_in_thread("rebalances", recall, take, exclusive=False)
             return
         # A coordinator that does not answer hides its groups: none has lost its members by that.
@@ -162,7 +162,7 @@ class GroupsPoller:
         self._watched, happened = then
         self._happened = (*self._happened, *happened)[-KEPT:]
 
-    def _recall(self, nth: int, before: tuple[Rebalance, ...]) -> None:
+    def _show_past_rebalances(self, nth: int, before: tuple[Rebalance, ...]) -> None:
         """Take what was recorded before this screen looked."""
         if nth == self._recalls:
             self._before = before

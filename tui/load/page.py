@@ -108,7 +108,7 @@ def load_lines(view: LoadView, width: int, height: int) -> Lines:
     if not view.choices:
         return empty_page(view.nothing, (), width)
     if width < SIDE_BY_SIDE:
-        return _stacked(view, width, height)
+        return _stacked_layout(view, width, height)
     panel = 60 if width >= 160 else 42
     main = width - panel - 4
     listed = min(len(view.choices), max(height // 3, 5))
@@ -131,7 +131,7 @@ def load_lines(view: LoadView, width: int, height: int) -> Lines:
     return side_by_side(first, second, (main, panel), height)
 
 
-def _stacked(view: LoadView, width: int, height: int) -> Lines:
+def _stacked_layout(view: LoadView, width: int, height: int) -> Lines:
     assert view.snapshot is not None
     numbers = numbers_lines(view.numbers, min(width, 60), brief=height < 30)
     counts = snapshot_lines(view.snapshot, view.age, width)[: 1 if height < 30 else 6]
@@ -177,7 +177,7 @@ def _series(view: LoadView) -> list[Series]:
 
 def _chart(view: LoadView, width: int, height: int) -> Lines:
     if view.history is None:
-        return _centered("reading", height)
+        return _centered_lines("reading", height)
     series = _series(view)
     if not any(np.isfinite(curve.values).any() for curve in series):
         live = view.snapshot is not None and view.snapshot.source is Source.LIVE
@@ -187,7 +187,7 @@ def _chart(view: LoadView, width: int, height: int) -> Lines:
             words = "no windows yet: Spark publishes the first when five minutes have passed"
         else:
             words = f"no {view.metric.value} are published for this; partitions have them"
-        return _centered(words, height)
+        return _centered_lines(words, height)
     until = float(view.history.starts[-1]) + WINDOW_SECONDS
     first = float(view.history.starts[0])
     since = max(until - view.hours * 3600, min(first, until - 6 * WINDOW_SECONDS))
@@ -203,7 +203,7 @@ def _chart(view: LoadView, width: int, height: int) -> Lines:
     )
 
 
-def _centered(text: str, height: int) -> Lines:
+def _centered_lines(text: str, height: int) -> Lines:
     above = max(height // 2 - 1, 0)
     return (*(BLANK,) * above, (dim(f"  {text}"),), *(BLANK,) * (height - above - 1))[:height]
 
@@ -218,8 +218,8 @@ def _choices(view: LoadView, width: int, height: int) -> Lines:
         line = (
             Span("▸ " if chosen else "  ", Tone.YOURS, bold=True),
             (bright if chosen else plain)(left(shorten(choice.name, room), room)),
-            *_pair("in", choice.in_bytes_per_s),
-            *_pair("out", choice.out_bytes_per_s),
+            *_rate_spans("in", choice.in_bytes_per_s),
+            *_rate_spans("out", choice.out_bytes_per_s),
             plain(right(known_words(choice.size_bytes, format_bytes), 9)),
             dim("".join(f"  {left(n, w)}" for n, w in zip(choice.notes, notes, strict=False))),
         )
@@ -238,7 +238,7 @@ def _fitting(choices: Sequence[Choice], width: int) -> tuple[int, ...]:
     return tuple(widths)
 
 
-def _pair(name: str, rate: float) -> tuple[Span, Span]:
+def _rate_spans(name: str, rate: float) -> tuple[Span, Span]:
     return plain(right(known_words(rate, format_rate), 10)), dim(f" {name:<4}")
 
 

@@ -58,7 +58,7 @@ class LoadScreen(CursorKeys, PastScreen, PageScreen):
             nothing = f"Broker {self._broker} leads no partition."
         if session.snapshot is not None and choices:
             self._of = choices[cursor].of
-            history = self._have_read(session, session.snapshot, self._of)
+            history = self._request_history(session, session.snapshot, self._of)
             if isinstance(self._of, TopicPartition):
                 numbers = partition_numbers(session.snapshot, self._of)
             elif history is not None:
@@ -108,7 +108,7 @@ class LoadScreen(CursorKeys, PastScreen, PageScreen):
         racks = {b.id: b.rack for b in session.state.brokers} if session.state else {}
         return broker_choices(snapshot, racks)
 
-    def _have_read(
+    def _request_history(
         self, session: Session, snapshot: LoadSnapshot, of: int | TopicPartition
     ) -> LoadHistory | None:
         """Return the windows of `of`; reads them anew after each snapshot."""

@@ -239,9 +239,9 @@ class DragController:
             return
         self._edge = -1 if x < scene.columns.cells_at else 1
         if self._edge_timer is None:
-            self._past_edge()
+            self._drag_past_edge()
 
-    def _past_edge(self) -> None:
+    def _drag_past_edge(self) -> None:
         """Carry to the next broker out of sight, and on while the mouse stays beside the cells."""
         screen, scene = self._screen, self._screen.scene
         self._edge_timer = None
@@ -252,7 +252,7 @@ class DragController:
         if 0 <= column < columns.brokers:
             screen.first += self._edge
             self.drag_to(int(scene.model.state.broker_ids[column]))
-            self._edge_timer = screen.set_timer(EDGE_SECONDS, self._past_edge)
+            self._edge_timer = screen.set_timer(EDGE_SECONDS, self._drag_past_edge)
 
     def release(self, x: int, y: int) -> None:
         screen, drag, scene = self._screen, self.drag, self._screen.scene

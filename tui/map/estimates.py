@@ -99,7 +99,7 @@ class MapEstimates:
         self._suggestion: SuggestionReady | None = None
         self._rates: RatesReady | None = None
         self._assessing = AssessmentWorker(
-            screen, self._take_rates, lambda error: None, group="rates", rest_seconds=0.0
+            screen, self._store_rates, lambda error: None, group="rates", rest_seconds=0.0
         )
         self._pending_rates: RatesKey | None = None
         self._pending_suggestion: object = None
@@ -233,16 +233,16 @@ class MapEstimates:
         self._stop_timer()
         rates, suggestion = self._missing
         if rates:
-            self._ask_rates()
+            self._request_rates()
         if suggestion and self._pending_suggestion != self._suggestion_key():
-            self._ask_suggestion()
+            self._request_suggestion()
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
 
-    def _ask_rates(self) -> None:
+    def _request_rates(self) -> None:
         session, plan = self._screen.session, self.plan
         state, load = session.state, session.load
         assert state is not None
@@ -260,7 +260,7 @@ class MapEstimates:
         if self._assessing.ask(plan, session.rate_bytes_per_s, rates):
             self._pending_rates = key
 
-    def _take_rates(self, table: RatesReady) -> None:
+    def _store_rates(self, table: RatesReady) -> None:
         """Take a throttle table, unless something else has been asked meanwhile."""
         if table.key != self._pending_rates:
             return
@@ -272,7 +272,7 @@ class MapEstimates:
             session.propose_rate(default_rate(table.rates))
         self._screen.show(session)
 
-    def _ask_suggestion(self) -> None:
+    def _request_suggestion(self) -> None:
         session, model = self._screen.session, self._model()
         assert model is not None
         key = self._pending_suggestion = self._suggestion_key()
@@ -295,9 +295,9 @@ class MapEstimates:
                 estimate = estimate_at(state, load, alone, rate, calibration=learned)
             return SuggestionReady(key, suggestion, estimate)
 
-        self._screen.run_in_thread("suggestion", suggest, self._take_suggestion)
+        self._screen.run_in_thread("suggestion", suggest, self._store_suggestion)
 
-    def _take_suggestion(self, answer: SuggestionReady) -> None:
+    def _store_suggestion(self, answer: SuggestionReady) -> None:
         if answer.key == self._pending_suggestion:
             self._suggestion, self._pending_suggestion = answer, None
             self._screen.show(self._screen.session)

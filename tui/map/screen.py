@@ -201,12 +201,12 @@ class MapScreen(CursorKeys, PastScreen, Filtering, PlanEditing):
             self.to_row(self.model.cursor + rows)
 
     def action_left(self) -> None:
-        self._sideways(-1)
+        self._move_sideways(-1)
 
     def action_right(self) -> None:
-        self._sideways(1)
+        self._move_sideways(1)
 
-    def _sideways(self, step: int) -> None:
+    def _move_sideways(self, step: int) -> None:
         if self.model is None:
             return
         if self.drag is None:

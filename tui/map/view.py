@@ -154,7 +154,7 @@ def build_model(
         partitions=partitions,
         rows=rows,
         cursor=_cursor(state, view, partitions, rows),
-        column=_column(state, view, totals),
+        column=_cursor_column(state, view, totals),
     )
 
 
@@ -173,7 +173,7 @@ def _cursor(
     return rows.index(at_topic) if at_topic in rows else 0
 
 
-def _column(state: ClusterState, view: MapView, totals: BrokerTotals) -> int:
+def _cursor_column(state: ClusterState, view: MapView, totals: BrokerTotals) -> int:
     """Return the cursor's column; at first that of the fullest broker."""
     ids: list[int] = state.broker_ids.tolist()
     if view.broker in ids:
@@ -208,11 +208,11 @@ def inward(view: MapView, model: Model) -> MapView:
     view = replace(view, broker=model.broker, cursor_partition=partition)
     if view.zoom is not Zoom.TOPICS:
         return replace(view, detail=True)
-    partition = _hottest_here(model)
+    partition = _hottest_partition(model)
     return replace(view, topic=topic, cursor_topic=topic, cursor_partition=partition, filter="")
 
 
-def _hottest_here(model: Model) -> int | None:
+def _hottest_partition(model: Model) -> int | None:
     """Return the partition of the cursor's topic that carries most on the cursor's broker."""
     if model.topic is None:
         return None
@@ -245,10 +245,10 @@ def with_highlight(view: MapView, highlight: Highlight | None) -> MapView:
     view = replace(view, highlight=highlight)
     if highlight is None:
         return view
-    return replace(_of_topics(view), cursor_topic=None)
+    return replace(_all_topics_view(view), cursor_topic=None)
 
 
-def _of_topics(view: MapView) -> MapView:
+def _all_topics_view(view: MapView) -> MapView:
     """Return the view of all topics, without what was marked or filtered in one."""
     return replace(view, topic=None, detail=False, filter="", marked=frozenset())
 
@@ -260,7 +260,7 @@ def still_there(view: MapView, state: ClusterState) -> MapView:
     """
     if view.topic is None or view.topic in state.topic_index:
         return view
-    return replace(_of_topics(view), cursor_topic=view.topic, cursor_partition=None)
+    return replace(_all_topics_view(view), cursor_topic=view.topic, cursor_partition=None)
 
 
 def next_trouble(verdicts: Sequence[Verdict], selected: str | None, step: int) -> Verdict | None:
@@ -275,7 +275,7 @@ def next_trouble(verdicts: Sequence[Verdict], selected: str | None, step: int) -
 
 def at_verdict(view: MapView, verdict: Verdict) -> MapView:
     """Return the view of topics on the metric, broker and topic that a verdict names."""
-    view = _of_topics(view)
+    view = _all_topics_view(view)
     if verdict.metric is not None:
         view = replace(view, metric=verdict.metric, metric_chosen=True)
     if verdict.broker is not None:

@@ -39,7 +39,7 @@ class RunTableDialog(TableDialog[Answer], Generic[Answer, Found]):
     def __init__(self, yes: str, rest_seconds: float = REASSESS_SECONDS) -> None:
         super().__init__("Keep it", yes)
         self._assessing: AssessmentWorker[Found] = AssessmentWorker(
-            self, self.take, self._take_failure, rest_seconds=rest_seconds
+            self, self.take, self._show_failure, rest_seconds=rest_seconds
         )
         self._failed = ""
         """Why the newest picture could not be assessed."""
@@ -50,7 +50,7 @@ class RunTableDialog(TableDialog[Answer], Generic[Answer, Found]):
     def take(self, outcome: Found) -> None:
         """Take what was assessed."""
 
-    def _take_failure(self, error: TrimtabError) -> None:
+    def _show_failure(self, error: TrimtabError) -> None:
         self._failed = f"{self.UNKNOWN} could not be assessed: {error}"
         self.draw()
 

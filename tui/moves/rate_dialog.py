@@ -109,7 +109,7 @@ class RateDialog(RunTableDialog[int | RateBounds, tuple[PlanAssessment, RateBoun
                 self._move(step)
         self.draw()
         if before is None:
-            self._go_to_change()
+            self._focus_change_button()
 
     @property
     def chosen(self) -> int | RateBounds | None:
@@ -134,7 +134,7 @@ class RateDialog(RunTableDialog[int | RateBounds, tuple[PlanAssessment, RateBoun
         ended = f"The run has ended ({self._run.state.value})"
         return f"{ended}: there is nothing to change any more."
 
-    def _go_to_change(self) -> None:
+    def _focus_change_button(self) -> None:
         """Have enter change it from now on, where there is something to change."""
         button = self.query_one("#yes", Button)
         if not button.disabled:
@@ -161,9 +161,9 @@ class RateDialog(RunTableDialog[int | RateBounds, tuple[PlanAssessment, RateBoun
         at = -1 if self._adapt else self._at
         rows = min(ROWS, max(self.size.height - 12, 3))
         table = throttle_lines(assessment.table, at, width, rows, focused=True)
-        return (now, (), *table, self._adaptive(width), (), *self._meaning(width))
+        return (now, (), *table, self._adaptive_line(width), (), *self._rate_effect_lines(width))
 
-    def _adaptive(self, width: int) -> Line:
+    def _adaptive_line(self, width: int) -> Line:
         assert self._bounds is not None
         mark = Span("▸ " if self._adapt else "  ", Tone.YOURS, bold=True)
         word = Span(right("adaptive", 10), Tone.YOURS if self._adapt else Tone.PLAIN, self._adapt)
@@ -176,7 +176,7 @@ class RateDialog(RunTableDialog[int | RateBounds, tuple[PlanAssessment, RateBoun
         )
         return highlight_line(line, width) if self._adapt else line
 
-    def _meaning(self, width: int) -> Lines:
+    def _rate_effect_lines(self, width: int) -> Lines:
         """Say what the rate under the cursor would do."""
         assert self._assessment is not None
         if self._adapt:
@@ -206,7 +206,7 @@ class RateDialog(RunTableDialog[int | RateBounds, tuple[PlanAssessment, RateBoun
             event.stop()
             self._adapt = not self._adapt
             self.draw()
-            self._go_to_change()
+            self._focus_change_button()
 
     def step(self, rows: int) -> None:
         if self._assessment is None:
@@ -214,7 +214,7 @@ class RateDialog(RunTableDialog[int | RateBounds, tuple[PlanAssessment, RateBoun
         else:
             self._move(rows)
             self.draw()
-            self._go_to_change()
+            self._focus_change_button()
 
     def _move(self, step: int) -> None:
         assert self._assessment is not None

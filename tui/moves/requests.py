@@ -64,7 +64,7 @@ class RunRequests:
 
     def pause(self, run: RunView | None) -> None:
         """Pause a run after asking how far, or let a paused one go on."""
-        if not self._accepts(run):
+        if not self._can_ask(run):
             return
         if is_paused(run):
             self._ask(run, "resume", {}, "to go on")
@@ -80,7 +80,7 @@ class RunRequests:
     def change_rate(self, run: RunView | None, step: int) -> None:
         """Choose another rate, at first the next one up (1) or down (-1)."""
         state, load = self._session.state, self._session.load
-        if not self._accepts(run) or state is None or load is None:
+        if not self._can_ask(run) or state is None or load is None:
             return
 
         def answered(rate: int | RateBounds | None) -> None:
@@ -94,16 +94,16 @@ class RunRequests:
         self._screen.app.push_screen(RateDialog(run, state, load, step), answered)
 
     def cancel(self, run: RunView | None) -> None:
-        if self._accepts(run):
-            self._ask_if_sure(cancel_dialog(run), run, "cancel", {"moves": None}, "to cancel")
+        if self._can_ask(run):
+            self._submit_if_sure(cancel_dialog(run), run, "cancel", {"moves": None}, "to cancel")
 
     def roll_back(self, run: RunView | None) -> None:
-        if self._accepts(run):
-            self._ask_if_sure(roll_back_dialog(run), run, "rollback", {}, "to roll back")
+        if self._can_ask(run):
+            self._submit_if_sure(roll_back_dialog(run), run, "rollback", {}, "to roll back")
 
     def cancel_moves(self, run: RunView | None, meant: Sequence[int]) -> None:
         otherwise = "cannot be cancelled: it has ended already"
-        if not self._accepts(run) or not (chosen := self._choose(run, meant, DUE, otherwise)):
+        if not self._can_ask(run) or not (chosen := self._choose(run, meant, DUE, otherwise)):
             return
 
         def answered(yes: bool | None) -> None:
@@ -117,16 +117,16 @@ class RunRequests:
 
     def skip_moves(self, run: RunView | None, meant: Sequence[int]) -> None:
         otherwise = "cannot be skipped: it has begun already"
-        self._ask_moves(run, meant, (MoveStatus.QUEUED,), otherwise, "skip", "to skip {}")
+        self._submit_for_moves(run, meant, (MoveStatus.QUEUED,), otherwise, "skip", "to skip {}")
 
     def retry_moves(self, run: RunView | None, meant: Sequence[int]) -> None:
         otherwise = "has neither failed nor been left out"
-        self._ask_moves(run, meant, RETRIABLE, otherwise, "retry", "to try {} again")
+        self._submit_for_moves(run, meant, RETRIABLE, otherwise, "retry", "to try {} again")
 
     def retarget_moves(self, run: RunView | None, meant: Sequence[int]) -> None:
         """Choose another destination for what has not moved yet."""
         states, otherwise = (*DUE, *RETRIABLE), "has moved already: make another plan"
-        if not self._accepts(run) or not (chosen := self._choose(run, meant, states, otherwise)):
+        if not self._can_ask(run) or not (chosen := self._choose(run, meant, states, otherwise)):
             return
         state, load = self._session.state, self._session.load
         if state is None or load is None:
@@ -142,7 +142,7 @@ class RunRequests:
                 newest = dialog.targets
                 asks = [("retarget", newest.request(index, broker)) for index in newest.moves]
                 words = f"to move {moves_words(list(newest.moves.values()))} to b{broker}"
-                self._ask_all(run, asks, words)
+                self._submit_requests(run, asks, words)
 
         dialog = RetargetDialog(run.run, targets, (state, load))
         self._screen.app.push_screen(dialog, answered)
@@ -201,7 +201,7 @@ class RunRequests:
         else:
             self._screen.say("No run is in progress: nothing to ask of it.")
 
-    def _accepts(self, run: RunView | None) -> TypeGuard[RunView]:
+    def _can_ask(self, run: RunView | None) -> TypeGuard[RunView]:
         """Return whether a run may be asked for something; where it may not, say why."""
         if run is None:
             self._say_no_run()
@@ -227,7 +227,7 @@ class RunRequests:
             self._screen.say(f"{which} {otherwise}.", "look")
         return chosen
 
-    def _ask_moves(
+    def _submit_for_moves(
         self,
         run: RunView | None,
         meant: Sequence[int],
@@ -236,11 +236,11 @@ class RunRequests:
         kind: str,
         words: str,
     ) -> None:
-        if self._accepts(run) and (chosen := self._choose(run, meant, states, otherwise)):
+        if self._can_ask(run) and (chosen := self._choose(run, meant, states, otherwise)):
             moves = moves_words([run.moves[index] for index in chosen])
             self._ask(run, kind, {"moves": chosen}, words.format(moves))
 
-    def _ask_if_sure(
+    def _submit_if_sure(
         self, dialog: Any, run: RunView, kind: str, payload: Mapping[str, Any], words: str
     ) -> None:
         self._screen.app.push_screen(
@@ -248,9 +248,9 @@ class RunRequests:
         )
 
     def _ask(self, run: RunView, kind: str, payload: Mapping[str, Any], words: str) -> None:
-        self._ask_all(run, [(kind, payload)], words)
+        self._submit_requests(run, [(kind, payload)], words)
 
-    def _ask_all(
+    def _submit_requests(
         self, run: RunView, asks: Sequence[tuple[str, Mapping[str, Any]]], words: str
     ) -> None:
         if not self._may_write():  # it may have become so while it was asked

@@ -80,7 +80,7 @@ def choices_of(
         choices.append(
             Choice(broker.id, broker.rack, after, refused, doubt, frozenset(allow), unknown)
         )
-    return _legal_first(choices)
+    return _sort_legal_first(choices)
 
 
 def with_replaced(move: MoveProgress, old: int, new: int) -> tuple[int, ...]:
@@ -136,11 +136,11 @@ def targets_of(state: ClusterState, load: Load, moves: Mapping[int, MoveProgress
     return Targets(
         {index: move for index, (move, _) in going.items()},
         {index: old for index, (_, old) in going.items()},
-        _legal_first(worst.values()),
+        _sort_legal_first(worst.values()),
     )
 
 
-def _legal_first(choices: Iterable[Choice]) -> tuple[Choice, ...]:
+def _sort_legal_first(choices: Iterable[Choice]) -> tuple[Choice, ...]:
     return tuple(sorted(choices, key=lambda c: (bool(c.refused), bool(c.doubt), c.broker)))
 
 

@@ -98,7 +98,7 @@ class MovesScreen(CursorKeys, Filtering, PageScreen):
         if name != self._marked_of:
             self._marked_of, self.marked = name, set()
         if self.mode is MovesMode.RUNS:
-            self._have_listed(session)
+            self._load_run_list(session)
         return self.view.lines(datetime.now(UTC), width, height)
 
     def footer_words(self) -> Mapping[str, str]:
@@ -211,7 +211,7 @@ class MovesScreen(CursorKeys, Filtering, PageScreen):
         else:
             self._read(run)
 
-    def _have_listed(self, session: Session) -> None:
+    def _load_run_list(self, session: Session) -> None:
         """Read the list when it is first shown, and when the newest run becomes another."""
         if session.state is None:
             return

@@ -161,18 +161,18 @@ class ApplyDialog(ClusterNameDialog[str | None]):
             self._failed = False
             self._say_problem(self._blocked)
         if self._pressed is not None and assessed.picture == self._looked_at:
-            self._pressed_and_assessed(read)
+            self._start_or_explain(read)
         elif unticked:
             self._say_problem(f"Read it again: {', '.join(unticked)} is not what was ticked.")
-        self._say_how()
+        self._show_key_hint()
         self._draw()
 
-    def _pressed_and_assessed(self, read: ReviewedPlan) -> None:
+    def _start_or_explain(self, read: ReviewedPlan) -> None:
         """Apply what was read, now that it holds for the newest picture; else ask again."""
         before, self._pressed = self._pressed, None
         assert before is not None
         against = describe_worse(before, read)
-        if not against and self._may_start and self._is_named:
+        if not against and self._may_start and self._is_name_entered:
             self._start()
             return
         why = self._blocked or "; ".join(against[:2]) or "something is not allowed yet"
@@ -185,10 +185,10 @@ class ApplyDialog(ClusterNameDialog[str | None]):
         if self._assessed is None:
             return None
         state, assessment = self._assessed.picture[0], self._assessed.assessment
-        return ReviewedPlan(state, assessment, self._expected)
+        return ReviewedPlan(state, assessment, self._expected_rate)
 
     @property
-    def _expected(self) -> int:
+    def _expected_rate(self) -> int:
         """Return the rate to reckon with."""
         bounds = self._options.bounds
         if bounds is None:
@@ -198,7 +198,7 @@ class ApplyDialog(ClusterNameDialog[str | None]):
         return min(max(rate, bounds.min_bytes_per_s), highest)
 
     def _ticks_of(self, assessed: AssessedOrder) -> list[Tick]:
-        return ticks_of(self._order, assessed, self._rate, self._expected)
+        return ticks_of(self._order, assessed, self._rate, self._expected_rate)
 
     async def on_tick_turned(self, message: Tick.Turned) -> None:
         self._options.exclude_other_rate(message.tick)
@@ -217,7 +217,7 @@ class ApplyDialog(ClusterNameDialog[str | None]):
             self._session.state if read is None else read.state,
             self._order.plan,
             None if read is None else read.assessment,
-            self._expected,
+            self._expected_rate,
             self.width - SCROLLBAR,
             bounds=self._options.bounds,
             left=self._order.left,
@@ -229,7 +229,7 @@ class ApplyDialog(ClusterNameDialog[str | None]):
             self.put("#summary", lines)
         self._options.display = bool(self.query(Tick))
         self.share_height()
-        self._enable()
+        self._update_apply_button()
 
     @property
     def _changed(self) -> str:
@@ -250,7 +250,7 @@ class ApplyDialog(ClusterNameDialog[str | None]):
         self._options.styles.max_height = ticks
         self.query_one("#about").styles.max_height = max(self.room - ticks - gap, 1)
 
-    def _say_how(self) -> None:
+    def _show_key_hint(self) -> None:
         """Say what the next key does: where the focus is is no more than a shade elsewhere."""
         how = f"Type {self._session.cluster_name} to apply:"
         if self.query(Tick):
@@ -263,7 +263,7 @@ class ApplyDialog(ClusterNameDialog[str | None]):
     def _say_problem(self, text: str) -> None:
         self.query_one("#problem", Label).update(text)
         self.share_height()
-        self._enable()
+        self._update_apply_button()
 
     @property
     def _may_start(self) -> bool:
@@ -271,17 +271,17 @@ class ApplyDialog(ClusterNameDialog[str | None]):
         sparing, assessed = self._options.sparing, self._assessed
         if self._blocked or self._failed or assessed is None or (sparing and sparing.never):
             return False
-        findings = assessed.assessment.at(self._expected).findings
+        findings = assessed.assessment.at(self._expected_rate).findings
         return not select_refused(findings, self._options.allowed)
 
     @property
-    def _is_named(self) -> bool:
+    def _is_name_entered(self) -> bool:
         return self.entered_name == self._session.cluster_name
 
-    def _enable(self) -> None:
+    def _update_apply_button(self) -> None:
         button = self.query_one("#apply", Button)
         busy = self._starting or self._pressed is not None
-        disabled = not (self._is_named and self._may_start) or busy
+        disabled = not (self._is_name_entered and self._may_start) or busy
         if disabled and button.has_focus:
             self.query_one("#name").focus()  # else Cancel would have it: enter would leave
         button.disabled = disabled
@@ -294,15 +294,15 @@ class ApplyDialog(ClusterNameDialog[str | None]):
         if self._pressed is not None:  # nothing is started by an assessment still to come
             self._pressed = None
             self._say_problem(self._blocked)
-        self._enable()
+        self._update_apply_button()
 
     def on_descendant_focus(self) -> None:
-        self._say_how()
+        self._show_key_hint()
 
     def on_input_submitted(self) -> None:
         """Enter after the name goes to the button, or will; applying takes one more key."""
         self._entered = True
-        self._enable()
+        self._update_apply_button()
 
     def action_leave(self) -> None:
         if not self._starting:
@@ -344,7 +344,7 @@ class ApplyDialog(ClusterNameDialog[str | None]):
         handing = session.run_starting = threading.Event()
         self._say_problem("starting")
         options = RunOptions(
-            rate_bytes_per_s=self._expected,
+            rate_bytes_per_s=self._expected_rate,
             cluster_name=session.cluster_name,
             allow=self._options.allowed,
             per_side_rates={} if sparing is None else side_rates(sparing.per_side_rates),
@@ -352,7 +352,7 @@ class ApplyDialog(ClusterNameDialog[str | None]):
             elect=self._options.is_ticked(ElectLeaders),
             pause_if_removed=self._options.is_ticked(PauseIfRemoved),
         )
-        estimate = sparing or assessed.assessment.at(self._expected).estimate
+        estimate = sparing or assessed.assessment.at(self._expected_rate).estimate
 
         def work() -> None:
             run = guarded(lambda: launch(address, state, plan, options, estimate, load=load))

@@ -187,13 +187,13 @@ def is_similar(before: Picture, after: Picture, plan: Plan) -> bool:
     if state is other and one_load is other_load:
         return True
     same = (
-        _same(state.topic_of, other.topic_of)
-        and _same(state.partition, other.partition)
+        _is_equal(state.topic_of, other.topic_of)
+        and _is_equal(state.partition, other.partition)
         and state.topics == other.topics
-        and [_lasting(b) for b in state.brokers] == [_lasting(b) for b in other.brokers]
-        and all(_same(getattr(state, name), getattr(other, name)) for name in _COLUMNS)
+        and [_fixed_facts(b) for b in state.brokers] == [_fixed_facts(b) for b in other.brokers]
+        and all(_is_equal(getattr(state, name), getattr(other, name)) for name in _COLUMNS)
         and state.future_replicas == other.future_replicas
-        and _what_is_hidden(state) == _what_is_hidden(other)
+        and _hidden_topics(state) == _hidden_topics(other)
         and state.moves_unknown == other.moves_unknown
         and state.balancer_topics == other.balancer_topics
     )
@@ -206,13 +206,13 @@ def is_similar(before: Picture, after: Picture, plan: Plan) -> bool:
     ):
         return False
     rows = np.array([row for move in plan if (row := state.find(move.tp)) is not None], np.int64)
-    return _near(state.partition_size_bytes[rows], other.partition_size_bytes[rows], ALIKE) and (
+    return _is_near(state.partition_size_bytes[rows], other.partition_size_bytes[rows], ALIKE) and (
         one_load is other_load
-        or _near(one_load.in_bytes_per_s[rows], other_load.in_bytes_per_s[rows], ALIKE_LOAD)
+        or _is_near(one_load.in_bytes_per_s[rows], other_load.in_bytes_per_s[rows], ALIKE_LOAD)
     )
 
 
-def _what_is_hidden(state: ClusterState) -> tuple[int, tuple[int, ...], str] | None:
+def _hidden_topics(state: ClusterState) -> tuple[int, tuple[int, ...], str] | None:
     """Return which topics are hidden, as far as that is known; not how their bytes grow."""
     hidden = state.hidden
     return None if hidden is None else (hidden.topics, hidden.unknown_brokers, hidden.why_unknown)
@@ -221,11 +221,11 @@ def _what_is_hidden(state: ClusterState) -> tuple[int, tuple[int, ...], str] | N
 _COLUMNS = ("leader", "replica_start", "replica_broker", "in_sync", "adding", "removing", "log_dir")
 
 
-def _same(array: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+def _is_equal(array: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
     return array is other or np.array_equal(array, other)
 
 
-def _lasting(broker: Broker) -> tuple[object, ...]:
+def _fixed_facts(broker: Broker) -> tuple[object, ...]:
     """Return of a broker what does not change by itself."""
     dirs = tuple((log_dir.path, log_dir.error, log_dir.total_bytes) for log_dir in broker.log_dirs)
     rates = broker.in_capacity_bytes_per_s, broker.out_capacity_bytes_per_s
@@ -236,7 +236,7 @@ def _room(broker: Broker) -> list[tuple[int, int]]:
     return [(log_dir.usable_bytes or 0, log_dir.total_bytes or 0) for log_dir in broker.log_dirs]
 
 
-def _near(values: np.ndarray[Any, Any], other: np.ndarray[Any, Any], part: float) -> bool:
+def _is_near(values: np.ndarray[Any, Any], other: np.ndarray[Any, Any], part: float) -> bool:
     """Return whether they are known of the same rows, and their sums hardly differ."""
     was, now = np.isnan(values) | (values < 0), np.isnan(other) | (other < 0)
     if not np.array_equal(was, now):

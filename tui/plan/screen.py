@@ -132,7 +132,7 @@ class PlanScreen(CursorKeys, PlanEditing, PageScreen):
         suggested, groups, learned = self.planner.suggested, session.groups, session.calibration
         basis, before = Basis(state, load, suggested, learned, groups), self._basis
         failed = self._failed is not None and self._failed[0] is plan and self._failed[1] == rate
-        same = (known or failed) and before is not None and self._still_holds(before, basis, plan)
+        same = (known or failed) and before is not None and self._is_same_basis(before, basis, plan)
         if same and before is not None and before.groups is groups:
             return
         had = self._assessment if same and not failed else None
@@ -154,7 +154,7 @@ class PlanScreen(CursorKeys, PlanEditing, PageScreen):
         if self._assessing.ask(plan, rate, work, known=known, at_once=urgent):
             self._requested, self._basis = (plan, rate), basis
 
-    def _still_holds(self, before: Basis, now: Basis, plan: Plan) -> bool:
+    def _is_same_basis(self, before: Basis, now: Basis, plan: Plan) -> bool:
         """Return whether an assessment of the plan would come to the same now, groups apart."""
         return (
             before.suggested is now.suggested
@@ -187,19 +187,19 @@ class PlanScreen(CursorKeys, PlanEditing, PageScreen):
 
     # -- moving about ----------------------------------------------------------------------------
 
-    def _turn_to(self, pane: Pane) -> None:
+    def _toggle_pane(self, pane: Pane) -> None:
         if len(self.session.plan):
             self._pane, self._top = Pane.MOVES if self._pane is pane else pane, 0
             self.show(self.session)
 
     def action_throttle(self) -> None:
-        self._turn_to(Pane.THROTTLE)
+        self._toggle_pane(Pane.THROTTLE)
 
     def action_brokers(self) -> None:
-        self._turn_to(Pane.BROKERS)
+        self._toggle_pane(Pane.BROKERS)
 
     def action_impact(self) -> None:
-        self._turn_to(Pane.IMPACT)
+        self._toggle_pane(Pane.IMPACT)
 
     def step(self, rows: int) -> None:
         if self._pane is Pane.IMPACT:

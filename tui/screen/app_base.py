@@ -115,7 +115,7 @@ class AppBase(App[int]):
             self.report_error(error.error)
             return
         self._exception = self._exception or error  # tests are to fail by it
-        self.report_error(_bug())
+        self.report_error(_log_bug())
 
 
 def guarded(work: Callable[[], Done]) -> Done | TrimtabError:
@@ -131,10 +131,10 @@ def guarded(work: Callable[[], Done]) -> Done | TrimtabError:
         place = f" ({error.filename})" if error.filename else ""
         return TrimtabError(f"The operating system refuses it: {error.strerror or error}{place}.")
     except Exception:  # noqa: BLE001 - a bug in a thread must reach the log and the user
-        return _bug()
+        return _log_bug()
 
 
-def _bug() -> TrimtabError:
+def _log_bug() -> TrimtabError:
     """Return what to say of the exception being handled, which goes to the log."""
     from core.bug_log import log_bug
 

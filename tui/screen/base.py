@@ -116,7 +116,7 @@ class DashboardScreen(DashboardPart[None]):
         words = {action.id: action.name for action in actions} | dict(self.footer_words())
         if not (session.has_new_trouble or session.problem):
             words["show_problems"] = ""
-        words = {id: self._written(word) for id, word in words.items()}
+        words = {id: self._replace_glyphs(word) for id, word in words.items()}
         keys, footer = self.dashboard.user_keys, self.query_one(FooterLine)
         row = footer_row(actions, words, keys, width, palette, writable=session.writable)
         message = message_rows(footer.message, width, palette) if footer.message else []
@@ -129,7 +129,7 @@ class DashboardScreen(DashboardPart[None]):
 
     def say(self, text: str, role: str = "text") -> None:
         """Show a message in the footer until the next key; roles are the palette's."""
-        self.query_one(FooterLine).message = (self._written(text), role)
+        self.query_one(FooterLine).message = (self._replace_glyphs(text), role)
         self.show_footer()
 
     def say_error(self, error: TrimtabError) -> None:
@@ -143,7 +143,7 @@ class DashboardScreen(DashboardPart[None]):
             words = words[: room - 1] + "…"
         self.say(words + more, "look")
 
-    def _written(self, text: str) -> str:
+    def _replace_glyphs(self, text: str) -> str:
         """Return text in the characters that this terminal was said to have."""
         return text.replace("√", self.glyphs.fine)
 

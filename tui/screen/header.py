@@ -44,7 +44,7 @@ def header_row(
     name = session.cluster_name
     if len(name) > NAME_WIDTH:
         name = name[: NAME_WIDTH - 1] + "…"
-    counts = _counts(session, glyphs)
+    counts = _count_variants(session, glyphs)
     past = session.past_moment if active in PAST_SCREENS else None
     ages = [] if past else _ages(session, glyphs, width)
     then = f" PAST {past.at.astimezone(UTC):%-d %b %H:%M}Z " if past else ""
@@ -86,7 +86,7 @@ def header_row(
     return row, tuple(tabs)
 
 
-def _counts(session: Session, glyphs: Glyphs) -> list[str]:
+def _count_variants(session: Session, glyphs: Glyphs) -> list[str]:
     state = session.state
     if state is None:
         return ["waiting for a password" if session.awaits_password else "connecting"]

@@ -83,13 +83,13 @@ class Lanes:
 
 def lanes_of(start: ClusterState, events: Iterable[Event]) -> Lanes:
     """Return the lanes of a cluster from a picture on, by what happened after it."""
-    drawing = _Drawing(start)
+    drawing = _LaneBuilder(start)
     for event in events:
         drawing.take(event)
     return Lanes(drawing.times, drawing.became)
 
 
-class _Drawing:
+class _LaneBuilder:
     def __init__(self, start: ClusterState) -> None:
         began = start.fetched_at.timestamp()
         self.alive: dict[int, bool] = {b.id: b.alive for b in start.brokers}
@@ -116,7 +116,7 @@ class _Drawing:
                 self._replicas(at, before, after)
             case (_, Note(_, text, brokers)):
                 if event.kind & Kind.AUTOPILOT:
-                    self._autopilot(at, text)
+                    self._add_autopilot(at, text)
                 for id in brokers:
                     if id in self.times:
                         self._put(id, at, Lane.REPORTED)
@@ -126,7 +126,7 @@ class _Drawing:
                     self._put(id, max(at - seconds, self.times[id][-1]), Lane.UNOBSERVED)
                     self._put(id, at, self._now(id))
 
-    def _autopilot(self, at: float, text: str) -> None:
+    def _add_autopilot(self, at: float, text: str) -> None:
         match parse_clause(text):
             case None | EntryKind.ENDED:
                 return

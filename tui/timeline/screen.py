@@ -82,7 +82,7 @@ class TimelineScreen(CursorKeys, Filtering, PageScreen):
 
     def on_screen_resume(self) -> None:
         """Catch up; Textual calls the handler that draws, too."""
-        self._meet()
+        self._follow_past_moment()
         if self._timer is not None:
             self._timer.resume()
         self._look()
@@ -255,7 +255,7 @@ class TimelineScreen(CursorKeys, Filtering, PageScreen):
         elif self._rows:
             self._time_travel.go_to(self._rows[self.cursor].until)
 
-    def _meet(self) -> None:
+    def _follow_past_moment(self) -> None:
         """Put the cursor where the past that is shown has gone meanwhile."""
         then = self.session.past_moment
         if then is None or (self._rows and self._rows[self.cursor].until == then.at):

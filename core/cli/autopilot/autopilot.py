@@ -162,7 +162,7 @@ def run(context: Context, as_json: bool) -> int:
         return ExitCode.DONE
     if autopilots[0].mode is Mode.ACT:
         context.require_writable()
-    return _run_here(context, autopilots[0], as_json=as_json)
+    return _run_in_foreground(context, autopilots[0], as_json=as_json)
 
 
 @autopilot.command()
@@ -209,12 +209,12 @@ def _off(
     documents: list[dict[str, Any]] = []
     wrong: list[str] = []
     for switch in autopilots:  # all of them, before a run of any is waited for
-        with _noted(switch, wrong):
+        with _collect_errors(switch, wrong):
             set_switch(switch.turned(Mode.OFF, at=datetime.now(UTC), who=user()))
             say(f"The autopilot of {switch.name} is off.")
             off.append(switch)
     for switch in off:
-        with _noted(switch, wrong):
+        with _collect_errors(switch, wrong):
             runs = runs_in_progress(switch, SystemClock())
             trouble = cancel_runs(switch, runs) if cancelling else ""
             documents.append(
@@ -243,7 +243,7 @@ def _off(
 
 
 @contextmanager
-def _noted(switch: Switch, wrong: list[str]) -> Iterator[None]:
+def _collect_errors(switch: Switch, wrong: list[str]) -> Iterator[None]:
     """Note what goes wrong with one: it must not keep the others from being turned off."""
     try:
         yield
@@ -313,14 +313,14 @@ def _on(
         started = start_autopilot(switch)
         say(f"The autopilot of {name} runs in the background, mode {mode.value}.")
     else:
-        return _run_here(context, switch, as_json=as_json)
+        return _run_in_foreground(context, switch, as_json=as_json)
     if as_json:
         status = read_status(switch)
         emit([status_document(replace(status, process=status.process or started))])
     return ExitCode.DONE
 
 
-def _run_here(context: Context, switch: Switch, *, as_json: bool) -> int:
+def _run_in_foreground(context: Context, switch: Switch, *, as_json: bool) -> int:
     from core.autopilot.daemon import ROLE, run_autopilot
 
     def report(entry: Entry) -> None:

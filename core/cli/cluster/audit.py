@@ -109,21 +109,21 @@ def _words(entry: Any) -> str:
         case "request":
             return str(entry.get("kind", "?"))
         case "submit":
-            return _some(entry.get("targets", ()))
+            return _abridge(entry.get("targets", ()))
         case "create topics" | "add partitions" | "delete topics":
-            return _some(entry.get("topics", ()))
+            return _abridge(entry.get("topics", ()))
         case "cancel" | "elect":
-            return _some(entry.get("partitions", ()))
+            return _abridge(entry.get("partitions", ()))
         case "configs":
-            return _some(f"{op} {name} of {of}" for of, name, op, _ in entry.get("changes", ()))
+            return _abridge(f"{op} {name} of {of}" for of, name, op, _ in entry.get("changes", ()))
         case "answer":
             faults = entry.get("faults") or {}
-            refused = f", refused {_some(faults)}" if faults else ""
+            refused = f", refused {_abridge(faults)}" if faults else ""
             return f"{entry.get('to', '?')}: {entry.get('taken', '?')} taken{refused}"
         case _:
             return ""
 
 
-def _some(things: Any) -> str:
+def _abridge(things: Any) -> str:
     first, *rest = [*map(str, things)] or [""]
     return f"{first} and {len(rest):,} more" if rest else first

@@ -248,7 +248,7 @@ def cluster(context: Context) -> Iterator[Finding]:
             topics = [Resource.topic(topic.name) for topic in state.topics]
             loss = "runs, the autopilot, and deleting topics or adding partitions"
             remedy = "Allow DESCRIBE on the cluster."
-            yield _right("right to see moves", state.moves_unknown, remedy, loss)
+            yield _right_finding("right to see moves", state.moves_unknown, remedy, loss)
             logs = client.describe_log_dirs(alive)
             yield from rights(logs, lambda: client.describe_configs(topics, TOPIC_CONFIGS))
             yield hidden_topics(find_hidden_topics(client.fetch_denied_topics, state, logs))
@@ -351,7 +351,7 @@ def rights(
         denied = [error.title]
     remedy = "Allow DESCRIBE_CONFIGS on all topics."
     loss = "runs, and checks of min.insync.replicas and retention"
-    yield _right("right to see topics' configs", denied[0] if denied else "", remedy, loss)
+    yield _right_finding("right to see topics' configs", denied[0] if denied else "", remedy, loss)
 
 
 def hidden_topics(hidden: HiddenTopics) -> Finding:
@@ -365,5 +365,5 @@ def hidden_topics(hidden: HiddenTopics) -> Finding:
     )
 
 
-def _right(name: str, denial: str, remedy: str, loss: str) -> Finding:
+def _right_finding(name: str, denial: str, remedy: str, loss: str) -> Finding:
     return Finding(name, denial, remedy, loss) if denial else Finding(name, "yes")

@@ -133,7 +133,7 @@ def _rates_json(of: GroupView | PartitionView) -> dict[str, Any]:
 def _lines(views: Sequence[GroupView], *, whole: bool) -> str:
     rows = [
         (
-            view.group.id if whole else _shortened(view.group.id),
+            view.group.id if whole else _shorten_id(view.group.id),
             view.group.state,
             view.group.protocol,
             view.group.assignor or "-",
@@ -148,7 +148,7 @@ def _lines(views: Sequence[GroupView], *, whole: bool) -> str:
     return text_table(header, rows, right="    >>> ")
 
 
-def _shortened(id: str) -> str:
+def _shorten_id(id: str) -> str:
     return id if len(id) <= LONGEST_ID else f"{id[: LONGEST_ID - 1]}…"
 
 

@@ -50,7 +50,7 @@ def probe(context: Context, time: str | None, remove: bool, yes: bool, as_json: 
     if context.require_address().is_simulated:
         raise UsageError("A simulated cluster has no clients.", next="Try `trimtab sandbox up`.")
     if remove:
-        _remove(context, yes, as_json)
+        _delete_topic(context, yes, as_json)
     else:
         _probe(context, seconds, yes, as_json)
 
@@ -77,7 +77,7 @@ def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) ->
                 )
             clock = connection.clock
             end = None if seconds is None else clock.monotonic() + seconds
-            table = _Table(_on_terminal())
+            table = _Table(_is_stdout_tty())
 
             def report(probe_report: ProbeReport) -> None:
                 if as_json:
@@ -100,7 +100,7 @@ def _probe(context: Context, seconds: float | None, yes: bool, as_json: bool) ->
                     recording.close()
 
 
-def _on_terminal() -> bool:
+def _is_stdout_tty() -> bool:
     return sys.stdout.isatty()
 
 
@@ -173,7 +173,7 @@ def table_of(report: ProbeReport) -> str:
     return text_table(header, rows, ">>>>>>")
 
 
-def _remove(context: Context, yes: bool, as_json: bool) -> None:
+def _delete_topic(context: Context, yes: bool, as_json: bool) -> None:
     with context.described(to_change=True) as (connection, state):
         running = probe_process(state.cluster_id)
         if running is not None:

@@ -164,7 +164,7 @@ def _row(verdict: PartitionResult) -> tuple[str, ...]:
 
 
 def _lines(verdict: PartitionResult) -> list[str]:
-    lines = [f"{verdict.tp}: {_sentence(diff)}\n" for diff in verdict.differences]
+    lines = [f"{verdict.tp}: {_difference_sentence(diff)}\n" for diff in verdict.differences]
     if verdict.different > len(verdict.differences):
         lines.append(f"{verdict.tp}: {verdict.different - len(verdict.differences)} more\n")
     for broker, why in verdict.left_out.items():
@@ -178,7 +178,7 @@ def _lines(verdict: PartitionResult) -> list[str]:
     return lines
 
 
-def _sentence(diff: Difference) -> str:
+def _difference_sentence(diff: Difference) -> str:
     where = f"offset {diff.first:,}" + (f" to {diff.last:,}" if diff.last > diff.first else "")
     record = ""
     if (
@@ -190,7 +190,7 @@ def _sentence(diff: Difference) -> str:
     who, others = _named(diff.brokers), _named(diff.intact)
     match diff.what:
         case DifferenceKind.CORRUPT:
-            agree = f"; {others} {_agree(diff.intact)}" if diff.intact else "; on no replica sound"
+            agree = f"; {others} {_verb(diff.intact)}" if diff.intact else "; on no replica sound"
             return f"{where}: corrupt on {who}{record}{agree}"
         case DifferenceKind.MISSING:
             have = "have" if len(diff.intact) > 1 else "has"
@@ -199,11 +199,11 @@ def _sentence(diff: Difference) -> str:
             can = f"; {others} can" if diff.intact else ""
             return f"from {where} on: {who} cannot be read{can}"
         case DifferenceKind.EPOCH if diff.intact:
-            return f"{where}: another leader epoch on {who}; {others} {_agree(diff.intact)}"
+            return f"{where}: another leader epoch on {who}; {others} {_verb(diff.intact)}"
         case DifferenceKind.EPOCH:
             return f"{where}: another leader epoch on each of {who}; there is no majority"
         case DifferenceKind.OTHER if diff.intact:
-            return f"{where}: other records on {who}{record}; {others} {_agree(diff.intact)}"
+            return f"{where}: other records on {who}{record}; {others} {_verb(diff.intact)}"
         case _:
             return f"{where}: other records on each of {who}{record}; there is no majority"
 
@@ -212,7 +212,7 @@ def _named(brokers: Sequence[int]) -> str:
     return f"broker{'s' if len(brokers) > 1 else ''} {', '.join(map(str, brokers))}"
 
 
-def _agree(brokers: Sequence[int]) -> str:
+def _verb(brokers: Sequence[int]) -> str:
     return "agree" if len(brokers) > 1 else "is sound"
 
 

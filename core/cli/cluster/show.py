@@ -70,7 +70,7 @@ def show(
     if answer.as_json:
         emit(document_to_json(_fetch_document(context, moment)), output)
         return
-    state, load = context.picture() if moment is None else _fetch_past(context, moment)
+    state, load = context.picture() if moment is None else _fetch_past_state(context, moment)
     width = shutil.get_terminal_size((120, 40)).columns
     chosen = Metric(metric) if metric else None
     text = heat_text(state, load, chosen, Order(sort), limit, width)
@@ -94,7 +94,7 @@ def _unknown_note(state: ClusterState, load: Load) -> str:
 
 def _fetch_document(context: Context, moment: str | None) -> ClusterDocument:
     if moment is not None:
-        state, load = _fetch_past(context, moment)
+        state, load = _fetch_past_state(context, moment)
         return ClusterDocument(state, load.in_bytes_per_s, load.out_bytes_per_s)
     if context.target.from_file is not None:
         return read_document(context.target.from_file)
@@ -104,7 +104,7 @@ def _fetch_document(context: Context, moment: str | None) -> ClusterDocument:
     return ClusterDocument(state, load.in_bytes_per_s, load.out_bytes_per_s, groups)
 
 
-def _fetch_past(context: Context, text: str) -> tuple[ClusterState, Load]:
+def _fetch_past_state(context: Context, text: str) -> tuple[ClusterState, Load]:
     """Return the cluster and its load as they were, and say from when they are.
 
     Raises UsageError for a moment that is still to come, or of which no load is kept.

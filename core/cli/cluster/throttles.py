@@ -47,22 +47,22 @@ def throttles() -> None:
 def ls(context: Context, every: bool, answer: Answer) -> int:
     """List all throttles, who set them, and whether a move in flight needs them."""
     if every:
-        answers = ask_every_cluster(context, _fetch_explained)
-        return write_answers(answer, answers, _documents, lambda: _table_of_all(answers))
-    listing = _fetch_explained(context)
+        answers = ask_every_cluster(context, _fetch_listing)
+        return write_answers(answer, answers, _documents, lambda: _clusters_table(answers))
+    listing = _fetch_listing(context)
     none = "No throttle is set." if listing.is_complete else "No other throttle is set."
     answer.write_table(listing.throttles, Throttle.to_json, HEADER, _row, none=none)
     return ExitCode.DONE
 
 
 @dataclass(frozen=True, slots=True)
-class _Throttles:
+class _ThrottleListing:
     throttles: Sequence[Throttle]
     is_complete: bool
     """Whether those of all resources could be read."""
 
 
-def _fetch_explained(context: Context) -> _Throttles:
+def _fetch_listing(context: Context) -> _ThrottleListing:
     with context.connected() as connection:
         state = connection.client.describe_cluster()
         limits, denied = fetch_throttles(connection.client, state, with_throttles(state.cluster_id))
@@ -72,14 +72,14 @@ def _fetch_explained(context: Context) -> _Throttles:
     if down:
         context.say(f"Brokers that are down could not be asked: {', '.join(down)}.")
     _report_denied(denied, context.say)
-    return _Throttles(limits, not denied)
+    return _ThrottleListing(limits, not denied)
 
 
-def _documents(listing: _Throttles) -> list[dict[str, Any]]:
+def _documents(listing: _ThrottleListing) -> list[dict[str, Any]]:
     return [throttle.to_json() for throttle in listing.throttles]
 
 
-def _table_of_all(answers: Sequence[ClusterAnswer[_Throttles]]) -> str:
+def _clusters_table(answers: Sequence[ClusterAnswer[_ThrottleListing]]) -> str:
     known = [
         (answer.name or "", answer.found.throttles)
         for answer in answers
@@ -105,7 +105,7 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
     changed.
     """
     context.require_writable()
-    named = [_resource(name) for name in names]
+    named = [_parse_resource(name) for name in names]
     with context.described(to_change=True) as (connection, state):
         for named_resource in named:
             _require_exists(connection.client, state, named_resource)
@@ -152,7 +152,7 @@ def clear(context: Context, names: tuple[str, ...], yes: bool, as_json: bool) ->
     return ExitCode.FAILED if failed else ExitCode.DONE
 
 
-def _resource(name: str) -> Resource:
+def _parse_resource(name: str) -> Resource:
     kind, _, rest = name.partition(":")
     if kind == "topic" and rest:
         return Resource.topic(rest)

@@ -16,10 +16,10 @@ _ADDRESS = re.compile(r"[^\s:,]+:\d{1,5}")
 def redact_command_line(root: click.Command, words: Sequence[str]) -> dict[str, str]:
     """Return what was typed: commands and options by name, their values by kind and size."""
     options = {name for command in _below(root) for p in command.params for name in p.opts}
-    return {"words": " ".join(_shapes(root, words, options)) or "none"}
+    return {"words": " ".join(_word_shapes(root, words, options)) or "none"}
 
 
-def _shapes(root: click.Command, words: Sequence[str], options: set[str]) -> Iterator[str]:
+def _word_shapes(root: click.Command, words: Sequence[str], options: set[str]) -> Iterator[str]:
     command = root
     for word in words:
         name, equals, value = word.partition("=")

@@ -30,33 +30,33 @@ def parse_time_of_day(text: str, forms: str) -> time | None:
 def next_time_of_day(clock: time, now: datetime) -> datetime:
     """Return the first moment after `now` at which clocks here show `clock`."""
     today = datetime.combine(now.astimezone(), clock)
-    return _unambiguous(today if max(_readings(today)) > now else today + _DAY)
+    return _resolve_local_time(today if max(_utc_candidates(today)) > now else today + _DAY)
 
 
 def last_time_of_day(clock: time, now: datetime) -> datetime:
     """Return the last moment, `now` or before it, at which clocks here showed `clock`."""
     today = datetime.combine(now.astimezone(), clock)
-    return _unambiguous(today if min(_readings(today)) <= now else today - _DAY)
+    return _resolve_local_time(today if min(_utc_candidates(today)) <= now else today - _DAY)
 
 
 def parse_dated(text: str) -> datetime | None:
     """Return the moment of an ISO 8601 date, maybe with a time and an offset; None for no date."""
     try:
         moment = datetime.fromisoformat(text)
-        return _unambiguous(moment) if moment.tzinfo is None else moment.astimezone(UTC)
+        return _resolve_local_time(moment) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 
 
-def _readings(naive: datetime) -> tuple[datetime, datetime]:
+def _utc_candidates(naive: datetime) -> tuple[datetime, datetime]:
     """Return both ways to read `naive`; they differ only where clocks are changed around it."""
     first, second = (naive.replace(fold=fold).astimezone(UTC) for fold in (0, 1))
     return first, second
 
 
-def _unambiguous(naive: datetime) -> datetime:
+def _resolve_local_time(naive: datetime) -> datetime:
     """Return the one moment at which clocks here show `naive`."""
-    first, second = _readings(naive)
+    first, second = _utc_candidates(naive)
     if first == second:
         return first
     here = first.astimezone()

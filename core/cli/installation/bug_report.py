@@ -124,19 +124,19 @@ def collect_parts(context: Context) -> Iterator[Part]:
         return Part(name, what, json_text(redact_values(content, redact)))
 
     yield part("versions.txt", "versions of trimtab, Python and libraries", _versions)
-    yield part("terminal.json", "terminal and environment, by an allow-list", _terminal)
-    yield part("doctor.json", "what doctor finds", lambda: _doctor(context))
+    yield part("terminal.json", "terminal and environment, by an allow-list", _terminal_document)
+    yield part("doctor.json", "what doctor finds", lambda: _doctor_document(context))
     yield part("config.json", "config.toml, without secrets", lambda: _config(config))
     for name, path in properties.items():
         yield part(
             f"client-{name}.properties",
             "client properties, without secrets",
-            partial(_properties, path),
+            partial(_redacted_properties, path),
         )
     yield part("runs.json", "runs and their states", _runs)
     for path in _logs():
         what = f"the last {LOG_LINES} lines of a log"
-        yield part(f"log/{path.name}", what, partial(_log_end, path, redact))
+        yield part(f"log/{path.name}", what, partial(_log_tail, path, redact))
 
 
 def _versions() -> str:
@@ -148,7 +148,7 @@ def _versions() -> str:
     return "\n".join([*lines, *([glibc] if glibc else [])]) + "\n"
 
 
-def _terminal() -> dict[str, Any]:
+def _terminal_document() -> dict[str, Any]:
     size = shutil.get_terminal_size()
     return {
         "columns": size.columns,
@@ -160,7 +160,7 @@ def _terminal() -> dict[str, Any]:
     }
 
 
-def _doctor(context: Context) -> dict[str, Any]:
+def _doctor_document(context: Context) -> dict[str, Any]:
     from core.cli.cluster.doctor import document, examine
 
     return document(tuple(examine(context)))
@@ -236,7 +236,7 @@ def _properties_files(context: Context, config: Mapping[str, Any]) -> Iterator[t
         yield "command-config", address.command_config
 
 
-def _properties(path: Path) -> str:
+def _redacted_properties(path: Path) -> str:
     from core.cluster.connect import redact_properties
 
     return "\n".join((f"# {path}", *redact_properties(path)[0])) + "\n"
@@ -266,7 +266,7 @@ def _texts(value: object) -> Iterator[str]:
     match value:
         case str():
             yield value
-            yield from _url_parts(value)
+            yield from _secret_url_parts(value)
         case dict():
             yield from _texts(list(value.values()))
         case list():
@@ -274,7 +274,7 @@ def _texts(value: object) -> Iterator[str]:
                 yield from _texts(each)
 
 
-def _url_parts(text: str) -> Iterator[str]:
+def _secret_url_parts(text: str) -> Iterator[str]:
     """Yield what of an address may be a secret by itself: all but scheme and host."""
     try:
         url = urlsplit(text)
@@ -294,7 +294,7 @@ def _logs() -> list[Path]:
     return sorted(logs, key=lambda path: path.stat().st_mtime, reverse=True)[:LOG_FILES]
 
 
-def _log_end(path: Path, redact: Callable[[str], str]) -> str:
+def _log_tail(path: Path, redact: Callable[[str], str]) -> str:
     """Return the last lines; secrets of many lines go before lines are counted."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - LOG_BYTES))

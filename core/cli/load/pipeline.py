@@ -171,7 +171,7 @@ def rebuild(
         with spark_session(quick=True) as session:
             from core.pipeline.rebuild import rebuild as publish_anew
 
-            outcome = publish_anew(session.spark, root, cluster_id, SystemClock(), _print_replayed)
+            outcome = publish_anew(session.spark, root, cluster_id, SystemClock(), _print_batch)
     manifest = outcome.manifest
     if as_json:
         emit(
@@ -197,7 +197,7 @@ def rebuild(
         say(f"{damaged} could not be read and is missing there.")
 
 
-def _print_replayed(batch: list[Published]) -> None:
+def _print_batch(batch: list[Published]) -> None:
     for published in batch:
         until = f" until {format_time(published.newest)}" if published.newest else ""
         say(f"{published.counts.read} samples{until} processed")

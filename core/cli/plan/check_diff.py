@@ -108,7 +108,7 @@ def check(
     findings = CheckedPlan(state, load, plan, in_flight(state)).after(seconds, never)
     if seconds is None and not never:
         estimate = None
-    refused = [f for f in findings if _forbids(f, allowed)]
+    refused = [f for f in findings if _is_forbidden(f, allowed)]
     blind = find_skipped(state, plan.moves)
     if answer.as_json:
         emit(
@@ -124,7 +124,7 @@ def check(
                         "id": f.id,
                         "severity": f.severity.name.lower(),
                         "sentence": f.sentence,
-                        "allowed": not _forbids(f, allowed),
+                        "allowed": not _is_forbidden(f, allowed),
                         "partitions": [tp._asdict() for tp in f.partitions],
                     }
                     for f in findings
@@ -152,7 +152,7 @@ def _rate_text(estimate: Estimate | None, *, is_given: bool) -> str:
     return f"Checked at {rate}{chosen}: {takes}.\n"
 
 
-def _forbids(finding: Finding, allowed: frozenset[str]) -> bool:
+def _is_forbidden(finding: Finding, allowed: frozenset[str]) -> bool:
     if finding.severity is Severity.UNSAFE:
         return finding.id not in allowed
     return finding.severity is Severity.ILLEGAL
@@ -168,7 +168,7 @@ def _findings_text(plan: Plan, findings: tuple[Finding, ...], allowed: frozenset
         f"{textwrap.indent(textwrap.fill(f.sentence, 71), ' ' * 8)}\n"
         for f in findings
     ]
-    stop = [f.id for f in findings if _forbids(f, allowed)]
+    stop = [f.id for f in findings if _is_forbidden(f, allowed)]
     if any(f.severity is Severity.ILLEGAL for f in findings):
         end = f"{moves}: cannot be applied.\n"
     elif stop:
@@ -281,12 +281,15 @@ def _rebase_text(outcome: RebasedPlan, plan: Plan) -> str:
     """Return what became of the moves that did not stay as they were, the lost ones first."""
     plans = outcome.plan.by_partition
     rows = [
-        *((str(lost.tp), _was(plan, lost.tp), "", f"lost: it {lost.why}") for lost in outcome.lost),
+        *(
+            (str(lost.tp), _replicas_before(plan, lost.tp), "", f"lost: it {lost.why}")
+            for lost in outcome.lost
+        ),
         *(
             (str(tp), id_list(plans[tp].before), id_list(plans[tp].after), "kept on a new base")
             for tp in outcome.moved
         ),
-        *((str(tp), _was(plan, tp), "", "done, or on its way") for tp in outcome.done),
+        *((str(tp), _replicas_before(plan, tp), "", "done, or on its way") for tp in outcome.done),
     ]
     moves = counted(len(plan), "move")
     if not rows:
@@ -294,7 +297,7 @@ def _rebase_text(outcome: RebasedPlan, plan: Plan) -> str:
     return text_table(("partition", "from", "to", ""), rows) + f"{moves}: {outcome.words}.\n"
 
 
-def _was(plan: Plan, tp: TopicPartition) -> str:
+def _replicas_before(plan: Plan, tp: TopicPartition) -> str:
     return id_list(plan.by_partition[tp].before)
 
 

@@ -182,9 +182,9 @@ def _text(
         (
             str(row.broker),
             row.side.does,
-            _at_least(row.bytes, format_bytes, row.sizes_unknown),
-            _at_least(row.background_bytes_per_s, format_rate, row.rates_unknown),
-            _at_least(
+            _minimum_text(row.bytes, format_bytes, row.sizes_unknown),
+            _minimum_text(row.background_bytes_per_s, format_rate, row.rates_unknown),
+            _minimum_text(
                 row.required_bytes_per_s, format_rate, row.sizes_unknown or row.rates_unknown
             ),
             *(
@@ -202,7 +202,7 @@ def _text(
     return "\n".join(filter(None, ("".join(lines), shown, chart_text(timeline))))
 
 
-def _at_least(amount: float | None, shown: Callable[[float | None], str], unknown: bool) -> str:
+def _minimum_text(amount: float | None, shown: Callable[[float | None], str], unknown: bool) -> str:
     if not unknown:
         return shown(amount)
     return f"at least {shown(amount)}" if amount else "?"
@@ -235,7 +235,7 @@ def _rates_text(
         for row in rates
     ]
     never = next((wrapped(row.never) for row in reversed(rates) if row.never), "")
-    usage = "".join(wrapped(sentence) for sentence in _table_usage(rates, usages, chosen))
+    usage = "".join(wrapped(sentence) for sentence in _usage_sentences(rates, usages, chosen))
     note = wrapped(rates[0].note) if rates[0].note else ""
     sources = dict.fromkeys(row.calibration.words for row in rates if row.calibration is not None)
     words = " or ".join(sources)
@@ -248,7 +248,7 @@ def _rates_text(
     return size + times + learned + never + usage + note + (over_time and f"\n{over_time}")
 
 
-def _table_usage(
+def _usage_sentences(
     rates: Sequence[Estimate], usages: Sequence[PeakUsage], chosen: int | None
 ) -> Iterator[str]:
     """Yield from which rate on a broker comes near its capacity, and disks at the one to begin."""

@@ -236,7 +236,7 @@ def suggest(
     else:
         suggestion = find_plan(state, load, request)
         reached = is_reached(suggestion, request)
-    estimate, usage, allow = _outlook(state, load, suggestion.plan, request, seconds)
+    estimate, usage, allow = _estimate_effects(state, load, suggestion.plan, request, seconds)
     if answer.as_json:
         document = suggest_output.document(suggestion, estimate, usage, reached, state.hidden)
         emit(document | {"allow": allow}, answer.output)
@@ -247,7 +247,7 @@ def suggest(
     return ExitCode.DONE if reached and not never else ExitCode.NO
 
 
-def _outlook(
+def _estimate_effects(
     state: ClusterState, load: Load, plan: Plan, request: PlanRequest, seconds: float | None
 ) -> tuple[Estimate | None, PeakUsage, list[str]]:
     """Return how long a plan takes, what brokers bear, and the checks to allow for `apply`."""

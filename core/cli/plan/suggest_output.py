@@ -32,7 +32,7 @@ def document(
     hidden_topics: HiddenTopics | None,
 ) -> dict[str, Any]:
     """Return the document of a suggestion; without brokers' shares of a plan of log dirs alone."""
-    notes = _unknown_copies if isinstance(suggestion, LogDirPlan) else time_notes
+    notes = _unknown_size_notes if isinstance(suggestion, LogDirPlan) else time_notes
     outlook = {
         **time_document(estimate),
         **format_peak_usage(usage),
@@ -48,8 +48,8 @@ def document(
         "leader_moves": suggestion.leader_moves,
         "dropped_replicas": suggestion.plan.dropped_replicas,
         "bytes": None if suggestion.unsized else suggestion.bytes,
-        "before": _shares(suggestion, suggestion.before),
-        "after": _shares(suggestion, suggestion.after),
+        "before": _shares_document(suggestion, suggestion.before),
+        "after": _shares_document(suggestion, suggestion.after),
         **outlook,
         "reasons": [
             {
@@ -82,7 +82,7 @@ def time_document(estimate: Estimate | None) -> dict[str, Any]:
     }
 
 
-def _shares(suggestion: PlanResult, loads: Any) -> dict[str, Any]:
+def _shares_document(suggestion: PlanResult, loads: Any) -> dict[str, Any]:
     return {
         "brokers": [
             {
@@ -283,7 +283,7 @@ def _changes_text(
     count = counted(dir_plan.moves, "replica")
     took = time_text(estimate)
     lines.append(f"{count} to copy within their brokers ({format_bytes(dir_plan.bytes)}){took}.\n")
-    lines += [f"{note}\n" for note in (*usage.sentences, *_unknown_copies(estimate))]
+    lines += [f"{note}\n" for note in (*usage.sentences, *_unknown_size_notes(estimate))]
     if estimate is not None and estimate.never:
         lines.append(f"{estimate.never}\n")
     if dir_plan.unknown:
@@ -295,7 +295,7 @@ def _changes_text(
     return "".join(lines)
 
 
-def _unknown_copies(estimate: Estimate | None) -> list[str]:
+def _unknown_size_notes(estimate: Estimate | None) -> list[str]:
     """Return what is not known of the copies; nothing of a plan of log dirs tells it otherwise."""
     return [estimate.note] if estimate is not None and estimate.note else []
 

@@ -39,7 +39,9 @@ READER_GONE = 128 + signal.SIGPIPE
 def follow_run(cluster_id: str, run: str, *, as_json: bool) -> int:
     """Follow a run to its end and return its exit code; Ctrl-C or a closed pipe lets go of it."""
     try:
-        return _with_events(cluster_id, run) if as_json else _with_bar(cluster_id, run)
+        return (
+            _follow_with_events(cluster_id, run) if as_json else _follow_with_bar(cluster_id, run)
+        )
     except KeyboardInterrupt:
         say("")
         code = DETACHED
@@ -51,7 +53,7 @@ def follow_run(cluster_id: str, run: str, *, as_json: bool) -> int:
     return code
 
 
-def _with_events(cluster_id: str, run: str) -> int:
+def _follow_with_events(cluster_id: str, run: str) -> int:
     state = RunStatus.STARTING
     for view, events in follow(cluster_id, run):
         state = view.state
@@ -60,7 +62,7 @@ def _with_events(cluster_id: str, run: str) -> int:
     return EXITS[state]
 
 
-def _with_bar(cluster_id: str, run: str) -> int:
+def _follow_with_bar(cluster_id: str, run: str) -> int:
     shown, progress = 0, ""
     stream = sys.stderr
     last: RunView | None = None

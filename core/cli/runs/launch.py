@@ -152,7 +152,7 @@ def launch(
         if finding.severity is not Severity.ILLEGAL:
             say(f"{finding.id}: {finding.sentence}")
     say(_summary(plan, estimate, name, bounds))
-    for sentence in _consequences(cluster, load, plan, estimate, groups, chosen):
+    for sentence in _launch_notes(cluster, load, plan, estimate, groups, chosen):
         say(sentence)
     if not chosen.yes:
         confirm(name, verb, doing, "nothing was changed")
@@ -210,7 +210,7 @@ def _estimate(
     return rate, estimate, bounds
 
 
-def _consequences(
+def _launch_notes(
     cluster: LiveCluster,
     load: Load,
     plan: Plan,

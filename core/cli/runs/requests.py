@@ -55,7 +55,7 @@ def cancel(
 
     Partitions that have finished stay where they are.
     """
-    state = _read_writable(context, run)
+    state = _read_writable_run(context, run)
     if moves:
         only = {"moves": find_moves(state, moves)}
         _confirm(state, "cancel", "Cancelling", yes)
@@ -75,7 +75,7 @@ def pause(context: Context, run: str | None, floor: bool, as_json: bool) -> int:
 
     Nothing is cancelled, and what has been copied stays.
     """
-    state = _read_writable(context, run)
+    state = _read_writable_run(context, run)
     return send_request(state, "pause", {"floor": floor}, as_json=as_json)
 
 
@@ -85,7 +85,7 @@ def pause(context: Context, run: str | None, floor: bool, as_json: bool) -> int:
 @click.pass_obj
 def resume(context: Context, run: str | None, as_json: bool) -> int:
     """Resume a paused run."""
-    return send_request(_read_writable(context, run), "resume", {}, as_json=as_json)
+    return send_request(_read_writable_run(context, run), "resume", {}, as_json=as_json)
 
 
 @click.command(
@@ -114,7 +114,7 @@ def throttle(context: Context, words: tuple[str, ...], allow: str | None, as_jso
     payload: dict[str, Any] = {"rate_bytes_per_s": parsed}
     if isinstance(parsed, RateBounds):
         payload = {"auto": parsed.to_json()}
-    state = _read_writable(context, run)
+    state = _read_writable_run(context, run)
     allowed = parse_allow(allow)
     return send_request(state, "throttle", payload, allow=allowed, as_json=as_json)
 
@@ -126,7 +126,7 @@ def throttle(context: Context, words: tuple[str, ...], allow: str | None, as_jso
 @click.pass_obj
 def skip(context: Context, run: str, partitions: tuple[str, ...], as_json: bool) -> int:
     """Skip partitions whose move has not started."""
-    state = _read_writable(context, run)
+    state = _read_writable_run(context, run)
     moves = {"moves": find_moves(state, partitions)}
     return send_request(state, "skip", moves, as_json=as_json)
 
@@ -155,7 +155,7 @@ def retarget(
     """
     allowed = parse_allow(allow)
     after = list(parse_ids(brokers))
-    state = _read_writable(context, run)
+    state = _read_writable_run(context, run)
     (index,) = find_moves(state, (partition,))
     _confirm(state, "retarget", "Retargeting", yes)
     payload = {"move": index, "after": after} | ({"allow": sorted(allowed)} if allowed else {})
@@ -165,7 +165,7 @@ def retarget(
 COMMANDS = (cancel, pause, resume, throttle, skip, retarget)
 
 
-def _read_writable(context: Context, run: str | None) -> RunState:
+def _read_writable_run(context: Context, run: str | None) -> RunState:
     context.require_writable()
     state = read_named_run(context, run).state
     require_writable(context, state)

@@ -30,28 +30,28 @@ def resolve_clusters(context: Context) -> tuple[str, ...]:
 def resolve_run(context: Context, run: str | None) -> tuple[str, str]:
     """Return (cluster id, run id) of the run that `run` names or begins; None: in progress."""
     if run is None:
-        return _in_progress(_candidate_clusters(context))
+        return _find_run_in_progress(_candidate_clusters(context))
     if not run.strip():
         raise UsageError("No run is given.", next="`trimtab runs ls` lists them.")
     matches = [(c, r) for c in clusters_with_runs() for r in runs_named(c, run)]
     matches = [(c, r) for c, r in matches if r == run] or matches
     if len(matches) == 1:
-        _refuse_of_other(context, *matches[0])
+        _refuse_other_cluster(context, *matches[0])
         return matches[0]
     address = context.target.address
     if len(matches) > 1 and address is None:
-        raise _ambiguous(run, matches)
+        raise _ambiguity_error(run, matches)
     try:
         cluster_id = resolve_clusters(context)[0] if matches else ""
     except UnreachableError as error:
         there = [match for match in matches if address and _bootstrap(*match) == address.bootstrap]
         if len(there) == 1:
             return there[0]
-        raise _ambiguous(run, there or matches) from error
+        raise _ambiguity_error(run, there or matches) from error
     return cluster_id, find_run(cluster_id, run)
 
 
-def _refuse_of_other(context: Context, cluster_id: str, run: str) -> None:
+def _refuse_other_cluster(context: Context, cluster_id: str, run: str) -> None:
     """Refuse a run of another cluster than that of the name which the command line gives."""
     target = context.target
     named = known_names().get(target.name or "", cluster_id)
@@ -74,12 +74,12 @@ def resolve_run_or_latest(context: Context, run: str | None) -> tuple[str, str]:
     there = _candidate_clusters(context)
     known = [summary for cluster_id in there for summary in list_runs(cluster_id)]
     if not known or any(unfinished(cluster_id) for cluster_id in there):
-        return _in_progress(there)
+        return _find_run_in_progress(there)
     newest = max(known, key=lambda summary: summary.started_at)
     return newest.cluster_id, newest.run
 
 
-def _in_progress(there: list[str]) -> tuple[str, str]:
+def _find_run_in_progress(there: list[str]) -> tuple[str, str]:
     runs = [(cluster_id, run) for cluster_id in there for run in unfinished(cluster_id)]
     if len(runs) == 1:
         return runs[0]
@@ -111,7 +111,7 @@ def _candidate_clusters(context: Context) -> list[str]:
         ]
 
 
-def _ambiguous(run: str, matches: list[tuple[str, str]]) -> UsageError:
+def _ambiguity_error(run: str, matches: list[tuple[str, str]]) -> UsageError:
     names = ", ".join(f"{r} on {_place(c, r)}" for c, r in matches[:5])
     alike = len({r for _, r in matches}) == 1
     own = own_name(matches[0][0])

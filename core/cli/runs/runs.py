@@ -74,7 +74,7 @@ def ls(context: Context, every: bool, answer: Answer) -> int:
         return write_answers(answer, answers, _documents, lambda: _table_of_all(answers))
     if context.target.address is None:
         summaries = _newest_first(
-            run for cluster_id in clusters_with_runs() for run in _readable(context, cluster_id)
+            run for cluster_id in clusters_with_runs() for run in _load_runs(context, cluster_id)
         )
     else:
         summaries = _find_runs(context, report=report)
@@ -96,7 +96,7 @@ def _find_runs(context: Context, *, report: bool) -> list[RunSummary]:
         state = connection.client.describe_cluster()
     if report:
         report_external(context, report_unknown(state, context.say))
-    return _newest_first(_readable(context, state.cluster_id))
+    return _newest_first(_load_runs(context, state.cluster_id))
 
 
 def _with_known_runs(answer: ClusterAnswer[list[RunSummary]]) -> ClusterAnswer[list[RunSummary]]:
@@ -108,7 +108,7 @@ def _with_known_runs(answer: ClusterAnswer[list[RunSummary]]) -> ClusterAnswer[l
     return replace(answer, found=list(list_runs(known)))
 
 
-def _readable(context: Context, cluster_id: str) -> tuple[RunSummary, ...]:
+def _load_runs(context: Context, cluster_id: str) -> tuple[RunSummary, ...]:
     for wrong in unreadable(cluster_id):
         context.say(wrong)
     return list_runs(cluster_id)

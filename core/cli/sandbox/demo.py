@@ -76,7 +76,7 @@ def demo(context: Context, seed: int, brokers: int, partitions: int, speed: floa
         cleanup.callback(forget_runs, simulator.cluster_id)
         cleanup.callback(forget_autopilot, simulator.cluster_id)
         cleanup.callback(simulator.process.terminate)  # it ends while its runs are forgotten
-        return _show(_demo_context(context, simulator.address, load=False), throttle="200MB/s")
+        return _show_demo(_demo_context(context, simulator.address, load=False), throttle="200MB/s")
 
 
 @click.command("demo", cls=Command)
@@ -106,7 +106,7 @@ def sandbox_demo(ctx: click.Context) -> int:
         cleanup.enter_context(_load(address, sandbox.cluster_id))
         cleanup.callback(forget_autopilot, sandbox.cluster_id)
         cleanup.callback(say, "Stopping what measures the load…")
-        return _show(_demo_context(context, address, load=True), throttle="10MB/s")
+        return _show_demo(_demo_context(context, address, load=True), throttle="10MB/s")
 
 
 def _demo_context(context: Context, address: Address, *, load: bool) -> Context:
@@ -115,7 +115,7 @@ def _demo_context(context: Context, address: Address, *, load: bool) -> Context:
     )
 
 
-def _show(context: Context, *, throttle: str) -> int:
+def _show_demo(context: Context, *, throttle: str) -> int:
     if _is_terminal():
         context.open_dashboard(context)
         return ExitCode.DONE

@@ -99,7 +99,7 @@ def skew(
         now = read_overrides(sandbox.overrides_path).skew
         drill = Drill(DrillKind.EVEN, "all topics" if now is None else now.of)
     else:
-        drill = _skew(sandbox, topic, broker, times)
+        drill = _skew_drill(sandbox, topic, broker, times)
     _run_drill(sandbox, drill, as_json)
 
 
@@ -119,7 +119,7 @@ def fill(node: int, name: str, undo: bool, as_json: bool) -> None:
 DRILLS = (kill, stop, start, consumer, skew, fill)
 
 
-def _skew(sandbox: Sandbox, topic: str | None, broker: int | None, times: float) -> Drill:
+def _skew_drill(sandbox: Sandbox, topic: str | None, broker: int | None, times: float) -> Drill:
     if broker is not None:
         sandbox.node(broker)
     elif topic not in topic_names():

@@ -87,7 +87,7 @@ def merge(
     zones = parse_zones(zone_names)
     chosen = _parse_filter(since, until, topic, partitions, everything)
     log_files = find_log_files(files, zones)
-    shifts = _shifts(log_files, answer) if align else {}
+    shifts = _find_clock_shifts(log_files, answer) if align else {}
     tally = MergeTally()
     merged = partial(_write_merged, log_files, zones, chosen, shifts, tally, answer)
     write_stream(merged, answer.output)
@@ -141,7 +141,7 @@ def parse_numbers(text: str) -> frozenset[int]:
     return frozenset(numbers)
 
 
-def _shifts(log_files: LogFiles, answer: Answer) -> dict[int, int]:
+def _find_clock_shifts(log_files: LogFiles, answer: Answer) -> dict[int, int]:
     """Return by how much each broker's times are to be shifted, as far as that is sure."""
     first = Merge(log_files.sources)
     progress = Progress(log_files.sources, answer.output, "comparing clocks")

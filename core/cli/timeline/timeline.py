@@ -232,7 +232,7 @@ def timeline(
             every = merge(every, log_events.events(chosen.kinds), key=lambda event: event.at)
         events = (event for event in every if chosen.has(event))
         if summary:
-            _summary(list(events), chosen.kinds, last, answer)
+            _print_summary(list(events), chosen.kinds, last, answer)
         else:
             _events(events, last, answer)
         return ExitCode.DONE if log_events is None or log_events.whole else ExitCode.INCOMPLETE
@@ -286,7 +286,7 @@ def _events(events: Iterable[Event], last: int | None, answer: Answer) -> None:
     )
 
 
-def _summary(events: list[Event], kinds: Kind, last: int | None, answer: Answer) -> None:
+def _print_summary(events: list[Event], kinds: Kind, last: int | None, answer: Answer) -> None:
     every = group_events(events, kinds)
     shown = every[-(last or (len(every) if answer.as_json else MAX_LINES)) :]
     if answer.as_json:

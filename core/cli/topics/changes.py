@@ -151,7 +151,7 @@ def create(
                 context.confirm(state.cluster_id, *doing)
             new = NewTopic(topic, tuple(layout), values)
             answers = audited(client, state.cluster_id, None).create_topics([new])
-            _raise_for(answers.get(topic), f"Topic {topic} was not created", "CREATE", topic)
+            _raise_on_fault(answers.get(topic), f"Topic {topic} was not created", "CREATE", topic)
             wait_until_visible(connection, lambda now: has_leaders(now, topic, len(layout)), topic)
     if as_json:
         emit(
@@ -351,7 +351,7 @@ def _apply_alteration(connection: Connection, cluster_id: str, planned: _Alterat
     topic, writer = planned.topic, audited(connection.client, cluster_id, None)
     if planned.changes:
         refused = writer.alter_configs(planned.changes).get(Resource.topic(topic))
-        _raise_for(refused, f"The configs of {topic} were not changed", "ALTER_CONFIGS", topic)
+        _raise_on_fault(refused, f"The configs of {topic} were not changed", "ALTER_CONFIGS", topic)
     if planned.layout:
         total = planned.first + len(planned.layout)
         more = NewPartitions(total, tuple(planned.layout))
@@ -360,10 +360,10 @@ def _apply_alteration(connection: Connection, cluster_id: str, planned: _Alterat
             raise IncompleteError(
                 f"Its configs were changed, but {topic} got no new partitions: {refused}."
             )
-        _raise_for(refused, f"{topic} got no new partitions", "ALTER", topic)
+        _raise_on_fault(refused, f"{topic} got no new partitions", "ALTER", topic)
         wait_until_visible(connection, lambda now: has_leaders(now, topic, total), topic)
 
 
-def _raise_for(fault: Fault | None, what: str, operation: str, topic: str) -> None:
+def _raise_on_fault(fault: Fault | None, what: str, operation: str, topic: str) -> None:
     if fault is not None:
         raise TrimtabError(f"{what}: {fault}.", next=advice_for(fault, operation, topic))

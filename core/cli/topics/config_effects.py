@@ -54,12 +54,12 @@ def build_config_effects(
         if change.op is ConfigOp.SET:
             after = change.value
         elif value is not None and value.source is ConfigSource.TOPIC:
-            after = _default(value.inherited)
+            after = _inherited_value(value.inherited)
         effects.append(ConfigEffect(change.name, before, after))
     return effects
 
 
-def _default(beneath: InheritedConfig | None) -> str | None:
+def _inherited_value(beneath: InheritedConfig | None) -> str | None:
     if beneath is None or beneath.value is None:
         return None
     factor = _IN_MS.get(beneath.name.rpartition(".")[2])
@@ -86,7 +86,7 @@ def deletion_sentences(
         yield "What is beyond its retention is deleted for good; now that keeps everything."
     for name in RETENTION if "delete" in will & was else ():
         change = of.get(name)
-        if change is not None and _limit(change.after, 0.0) < _limit(change.before, math.inf):
+        if change is not None and _to_limit(change.after, 0.0) < _to_limit(change.before, math.inf):
             after, before = (_kept(name, value) for value in (change.after, change.before))
             yield f"What is beyond {after} is deleted for good; now it keeps {before}."
 
@@ -106,7 +106,7 @@ def refuse_remote(topic: str, values: Mapping[str, ConfigValue]) -> None:
     )
 
 
-def _limit(value: str | None, unknown: float) -> float:
+def _to_limit(value: str | None, unknown: float) -> float:
     """Return how much a retention keeps: -1 is all."""
     if value is None or not _NUMBER.fullmatch(value):
         return unknown
@@ -114,7 +114,7 @@ def _limit(value: str | None, unknown: float) -> float:
 
 
 def _kept(name: str, value: str | None) -> str:
-    limit = _limit(value, math.nan)
+    limit = _to_limit(value, math.nan)
     if math.isnan(limit):
         return "what is not known"
     if math.isinf(limit):
@@ -127,7 +127,7 @@ def refuse_min_isr(
 ) -> None:
     """Refuse a min.insync.replicas that replicas can never reach; `instead` is what to ask for."""
     min_isr = next((change.after for change in changes if change.name == MIN_INSYNC), None)
-    if _limit(min_isr, 0.0) > replicas:
+    if _to_limit(min_isr, 0.0) > replicas:
         have = counted(replicas, "replica")
         raise RefusedError(
             f"{topic} with {have} and {MIN_INSYNC}={min_isr}: every producer that waits for all of "

@@ -29,7 +29,7 @@ def require_topic(client: ClusterClient, state: ClusterState, topic: str) -> Non
     Raises AccessDeniedError for one that this user may not know of.
     """
     if state.topic(topic) is None:
-        _refuse_denied(client, topic)
+        _refuse_denied_topic(client, topic)
     named(topic, [known.name for known in state.topics], "topic")
 
 
@@ -44,11 +44,11 @@ def matching_topics(
         return matching(regex, option, [topic.name for topic in state.topics], "topic")
     except UsageError:
         if is_legal_name(regex):
-            _refuse_denied(client, regex)
+            _refuse_denied_topic(client, regex)
         raise
 
 
-def _refuse_denied(client: ClusterClient, topic: str) -> None:
+def _refuse_denied_topic(client: ClusterClient, topic: str) -> None:
     if client.fetch_denied_topics([topic]):
         raise access_denied(
             f"This user may not see whether there is a topic {topic}.", f"DESCRIBE on {topic}"
@@ -131,7 +131,7 @@ def describe_content(
         more = f"more is not known: {error.title}"
     descriptions = {}
     for topic in topics:
-        parts = (_size(sized, topic), _readers(groups, topic), lost, more)
+        parts = (_size(sized, topic), _readers_text(groups, topic), lost, more)
         descriptions[topic] = f"{topic}: {', '.join(filter(None, parts))}."
     return descriptions
 
@@ -147,6 +147,6 @@ def _size(state: ClusterState, topic: str) -> str:
     return f"{partitions}, {prefix}{size} before replication"
 
 
-def _readers(groups: Iterable[Group], topic: str) -> str:
+def _readers_text(groups: Iterable[Group], topic: str) -> str:
     readers = [group.id for group in groups if any(tp.topic == topic for tp in group.committed)]
     return f"read by {name_list(readers)}" if readers else ""

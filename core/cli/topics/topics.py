@@ -47,13 +47,13 @@ topics.add_command(alter)
 def ls(context: Context, regex: str | None, answer: Answer) -> None:
     """List topics, all or those whose whole name matches REGEX."""
     with context.connected() as connection:
-        state = _described_whole(connection.client)
+        state = _describe_with_hidden(connection.client)
         names = _names(connection.client, state, regex)
     answer.write_table(
         topic_health(state, names),
         _health_json,
         ("TOPIC", "PARTITIONS", "REPLICAS", ""),
-        lambda h: (h.name, str(h.partitions), "/".join(map(str, h.replicas)), _marks(h)),
+        lambda h: (h.name, str(h.partitions), "/".join(map(str, h.replicas)), _topic_status(h)),
         " >>",
         none="There is no topic.",
     )
@@ -70,7 +70,7 @@ def describe(context: Context, regex: str | None, all_configs: bool, answer: Ans
     All topics, or those whose whole name matches REGEX. --json always has all configs.
     """
     with context.connected() as connection:
-        state = _described_whole(connection.client)
+        state = _describe_with_hidden(connection.client)
         names = _names(connection.client, state, regex)
         configs = fetch_topic_configs(connection.client, names)
     descriptions = [_described(state, name, configs[name]) for name in names]
@@ -139,7 +139,7 @@ def delete(
     return ExitCode.INCOMPLETE if gone else ExitCode.FAILED
 
 
-def _described_whole(client: ClusterClient) -> ClusterState:
+def _describe_with_hidden(client: ClusterClient) -> ClusterState:
     state = client.describe_cluster()
     return report_unknown(replace(state, hidden=fetch_hidden_topics(client, state)))
 
@@ -205,7 +205,7 @@ def _health_json(health: TopicHealth) -> dict[str, Any]:
     }
 
 
-def _marks(health: TopicHealth) -> str:
+def _topic_status(health: TopicHealth) -> str:
     marks = (
         (health.offline, "without a leader"),
         (health.under_replicated, "under-replicated"),
@@ -227,7 +227,7 @@ def _text(topic: dict[str, Any], all_configs: bool) -> str:
             "-" if p["leader"] is None else str(p["leader"]),
             id_list(p["replicas"]),
             id_list(p["isr"]) or "-",
-            _partition_marks(p),
+            _partition_status(p),
         )
         for p in topic["partitions"]
     ]
@@ -237,12 +237,12 @@ def _text(topic: dict[str, Any], all_configs: bool) -> str:
         lines.append(f"Its configs are not known: {topic['configs_unknown']}.\n")
     shown = [c for c in topic["configs"] if all_configs or c["source"] != "default"]
     if shown:
-        values = [(c["name"], _value(c["value"]), c["source"], _default(c)) for c in shown]
+        values = [(c["name"], _value(c["value"]), c["source"], _default_text(c)) for c in shown]
         lines.append(text_table(("CONFIG", "VALUE", "SOURCE", "DEFAULT"), values))
     return "".join(lines)
 
 
-def _partition_marks(partition: dict[str, Any]) -> str:
+def _partition_status(partition: dict[str, Any]) -> str:
     marks = (
         (partition["leader"] is None, "no leader"),
         (partition["under_replicated"], "under-replicated"),
@@ -257,7 +257,7 @@ def _value(value: str | None) -> str:
     return "-" if value is None else value or '""'
 
 
-def _default(config: dict[str, Any]) -> str:
+def _default_text(config: dict[str, Any]) -> str:
     """Return what it would be if it were not set: with its name where the units may differ."""
     default = config["default"]
     if default is None:

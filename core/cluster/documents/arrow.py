@@ -76,12 +76,12 @@ def read_arrow(content: bytes | Path) -> tuple[dict[str, Any], dict[str, Array]]
             raise InvalidDocumentError(f"its column {name} has a value that is missing")
         values = column.chunk(0) if column.num_chunks else column.combine_chunks()
         if name in _LISTS:
-            ends = _values(name, values.offsets, np.dtype(np.int32)).astype(np.int64)
+            ends = _column_values(name, values.offsets, np.dtype(np.int32)).astype(np.int64)
             values, ends = values.flatten(), ends - ends[0]
             if name != _LISTS[0] and not np.array_equal(start, ends):
                 raise InvalidDocumentError("its columns are not of one length")
             start = ends
-        arrays[name] = _values(name, values, np.dtype(kind))
+        arrays[name] = _column_values(name, values, np.dtype(kind))
     _check_columns(header, start, arrays)
     return header, arrays | {"replica_start": start}
 
@@ -114,7 +114,7 @@ def _header(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
     return header
 
 
-def _values(name: str, values: Any, kind: np.dtype[Any]) -> Array:
+def _column_values(name: str, values: Any, kind: np.dtype[Any]) -> Array:
     """Return a column's values; raises InvalidDocumentError where one but a rate is missing.
 
     By the buffer, as pyarrow's own way imports all of pandas first.

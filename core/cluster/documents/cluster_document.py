@@ -148,9 +148,9 @@ def _partition_json(document: ClusterDocument, index: int) -> dict[str, Any]:
     detail = [
         {
             "broker": broker,
-            "size_bytes": _or_none(size),
+            "size_bytes": _known_or_none(size),
             "log_dir": state.log_dir_paths[place] if place >= 0 else None,
-            "lag": _or_none(lag),
+            "lag": _known_or_none(lag),
         }
         for broker, size, place, lag in zip(
             row.replicas,
@@ -164,12 +164,12 @@ def _partition_json(document: ClusterDocument, index: int) -> dict[str, Any]:
         "topic": row.topic,
         "partition": row.partition,
         "leader": row.leader,
-        "leader_epoch": _or_none(row.leader_epoch),
+        "leader_epoch": _known_or_none(row.leader_epoch),
         "replicas": list(row.replicas),
         "isr": list(row.isr),
         "adding": list(row.adding),
         "removing": list(row.removing),
-        "size_bytes": _or_none(int(state.partition_size_bytes[index])),
+        "size_bytes": _known_or_none(int(state.partition_size_bytes[index])),
         "in_bytes_per_s": _finite_or_none(float(document.in_bytes_per_s[index])),
         "out_bytes_per_s": _finite_or_none(float(document.out_bytes_per_s[index])),
         "replica_detail": detail,
@@ -196,7 +196,7 @@ def _group_json(group: DocumentGroup) -> dict[str, Any]:
     }
 
 
-def _or_none(value: int) -> int | None:
+def _known_or_none(value: int) -> int | None:
     return None if value == UNKNOWN else value
 
 

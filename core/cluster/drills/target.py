@@ -84,15 +84,15 @@ class SandboxTarget:
             brokers(DrillKind.KILL, up, "no broker is up"),
             brokers(DrillKind.STOP, up, "no broker is up"),
             brokers(DrillKind.START, down),
-            *_load_offers(sandbox, state),
+            *_workload_offers(sandbox, state),
             Offer(
                 DrillKind.FILL,
-                _disks(DrillKind.FILL, [node for node in up if node not in full])
+                _disk_drills(DrillKind.FILL, [node for node in up if node not in full])
                 if full_disk.is_supported()
                 else (),
                 "no broker is up" if full_disk.is_supported() else full_disk.NO_DEV_FULL,
             ),
-            Offer(DrillKind.EMPTY, _disks(DrillKind.EMPTY, full)),
+            Offer(DrillKind.EMPTY, _disk_drills(DrillKind.EMPTY, full)),
         )
         # Without a reason to say, what nothing was done to is not offered to be undone.
         return tuple(offer for offer in offers if offer.drills or offer.why_not)
@@ -117,14 +117,14 @@ class SandboxTarget:
         """Nothing is held."""
 
 
-def _disks(kind: DrillKind, nodes: list[Node]) -> tuple[Drill, ...]:
+def _disk_drills(kind: DrillKind, nodes: list[Node]) -> tuple[Drill, ...]:
     return tuple(disk_drill(kind, node.id, str(full_disk.log_dir_to_fill(node))) for node in nodes)
 
 
 # -- the load --------------------------------------------------------------------------------------
 
 
-def _load_offers(sandbox: Sandbox, state: ClusterState) -> tuple[Offer, ...]:
+def _workload_offers(sandbox: Sandbox, state: ClusterState) -> tuple[Offer, ...]:
     if not sandbox.has_workload:
         return (Offer(DrillKind.JOIN, why_not=NO_LOAD), Offer(DrillKind.SKEW, why_not=NO_LOAD))
     now = read_overrides(sandbox.overrides_path)

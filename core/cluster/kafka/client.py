@@ -46,7 +46,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _by_wire(call: Callable[Concatenate[Wire, P], T]) -> Callable[Concatenate[KafkaClient, P], T]:
+def _wire_call(call: Callable[Concatenate[Wire, P], T]) -> Callable[Concatenate[KafkaClient, P], T]:
     """Return a KafkaClient's method that kafka-python does."""
 
     def method(self: KafkaClient, /, *args: P.args, **options: P.kwargs) -> T:
@@ -76,23 +76,23 @@ class KafkaClient:
         troubles = self._wire.failures(waiting=False)
         return {t.broker: t.address for t in troubles if t.broker is not None}
 
-    ping = _by_wire(ping)
-    describe_cluster = _by_wire(describe_cluster)
-    describe_log_dirs = _by_wire(describe_log_dirs)
-    fetch_denied_topics = _by_wire(fetch_denied_topics)
-    fetch_reassignments = _by_wire(fetch_reassignments)
-    alter_reassignments = _by_wire(alter_reassignments)
-    alter_log_dirs = _by_wire(alter_log_dirs)
-    elect_leaders = _by_wire(elect_leaders)
-    create_topics = _by_wire(create_topics)
-    add_partitions = _by_wire(add_partitions)
-    delete_topics = _by_wire(delete_topics)
-    alter_configs = _by_wire(alter_configs)
-    fetch_list_entries = _by_wire(fetch_list_entries)
-    fetch_offsets = _by_wire(fetch_offsets)
-    fetch_replica_offsets = _by_wire(fetch_replica_offsets)
-    fetch_records = _by_wire(fetch_records)
-    describe_active_groups = _by_wire(describe_active_groups)
+    ping = _wire_call(ping)
+    describe_cluster = _wire_call(describe_cluster)
+    describe_log_dirs = _wire_call(describe_log_dirs)
+    fetch_denied_topics = _wire_call(fetch_denied_topics)
+    fetch_reassignments = _wire_call(fetch_reassignments)
+    alter_reassignments = _wire_call(alter_reassignments)
+    alter_log_dirs = _wire_call(alter_log_dirs)
+    elect_leaders = _wire_call(elect_leaders)
+    create_topics = _wire_call(create_topics)
+    add_partitions = _wire_call(add_partitions)
+    delete_topics = _wire_call(delete_topics)
+    alter_configs = _wire_call(alter_configs)
+    fetch_list_entries = _wire_call(fetch_list_entries)
+    fetch_offsets = _wire_call(fetch_offsets)
+    fetch_replica_offsets = _wire_call(fetch_replica_offsets)
+    fetch_records = _wire_call(fetch_records)
+    describe_active_groups = _wire_call(describe_active_groups)
 
     def cancel_reassignments(
         self, partitions: Collection[TopicPartition]

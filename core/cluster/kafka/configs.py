@@ -73,10 +73,10 @@ def _config_source(number: int) -> ConfigSource:
 def _describe_from_any(
     wire: Wire, resources: Sequence[Resource], names: Collection[str] | None
 ) -> Mapping[Resource, Configs | Fault]:
-    return _by_resource(wire.send_to_any(_request(resources, names)), resources)
+    return _parse_results(wire.send_to_any(_request(resources, names)), resources)
 
 
-def _by_resource(answer: Any, resources: Iterable[Resource]) -> dict[Resource, Configs | Fault]:
+def _parse_results(answer: Any, resources: Iterable[Resource]) -> dict[Resource, Configs | Fault]:
     results = {result.resource_name: _parse_result(result) for result in answer.results}
     return {r: results.get(r.name, LEFT_OUT) for r in resources}
 
@@ -179,7 +179,7 @@ def describe_topic_configs(
     left = list(topics)
     for first in range(0, len(left), _MAX_TOPICS):
         part = left[first : first + _MAX_TOPICS]
-        answers |= _by_resource(wire.send_for_configs(_request(part, names)), part)
+        answers |= _parse_results(wire.send_for_configs(_request(part, names)), part)
     return answers
 
 
@@ -188,17 +188,17 @@ def alter_configs(
 ) -> dict[Resource, Fault | None]:
     """Apply changes; see ClusterClient. Each broker takes its own, any one all others."""
     answers: dict[Resource, Fault | None] = {}
-    for changes_once in _split_repeated(changes):
+    for changes_once in _split_into_rounds(changes):
         left: dict[Resource, list[ConfigChange]] = defaultdict(list)
         for change in changes_once:
             if answers.get(change.resource) is None:
                 left[change.resource].append(change)
-        answers |= _alter_once(wire, left, validate_only)
+        answers |= _alter_one_round(wire, left, validate_only)
     wire.raise_if_all_failed(answers.values(), "ALTER_CONFIGS")
     return answers
 
 
-def _alter_once(
+def _alter_one_round(
     wire: Wire, changes_of: Mapping[Resource, Sequence[ConfigChange]], validate_only: bool
 ) -> dict[Resource, Fault | None]:
     brokers = [r for r in changes_of if r.kind is ResourceKind.BROKER and r != CLUSTER_WIDE]
@@ -208,13 +208,13 @@ def _alter_once(
         part = {r: changes_of[r] for r in others[first : first + _MAX_TOPICS]}
         answer = wire.send_for_configs(_alter_request(part, validate_only))
         results = {(r.resource_type, r.resource_name): r for r in answer.responses}
-        answers |= {r: _parse_altered(results.get((_KINDS[r.kind], r.name))) for r in part}
+        answers |= {r: _parse_alter_result(results.get((_KINDS[r.kind], r.name))) for r in part}
     requests = {int(r.name): _alter_request({r: changes_of[r]}, validate_only) for r in brokers}
     for broker, answer in wire.ask_each(requests).items():
         answers[Resource.broker(broker)] = (
             fault_from_silence(answer)
             if isinstance(answer, Exception)
-            else _parse_altered(answer.responses[0])
+            else _parse_alter_result(answer.responses[0])
         )
     return answers
 
@@ -248,13 +248,13 @@ def _alter_request(
     )
 
 
-def _parse_altered(result: Any) -> Fault | None:
+def _parse_alter_result(result: Any) -> Fault | None:
     if result is None:
         return LEFT_OUT
     return fault_from_code(result.error_code, result.error_message)
 
 
-def _split_repeated(changes: Sequence[ConfigChange]) -> list[list[ConfigChange]]:
+def _split_into_rounds(changes: Sequence[ConfigChange]) -> list[list[ConfigChange]]:
     """Return changes in rounds that name each config once; Kafka refuses it twice in a request."""
     rounds: list[list[ConfigChange]] = []
     seen: dict[tuple[Resource, str], int] = {}

@@ -92,7 +92,7 @@ def _list_groups(wire: Wire, lost: Callable[[Fault], None], seconds: float) -> l
         elif failed := fault_from_code(answer.error_code):
             faults.append(failed)
         else:
-            groups |= {group.group_id: _parse_listed(broker, group) for group in answer.groups}
+            groups |= {group.group_id: _parse_listing(broker, group) for group in answer.groups}
     if len(faults) == len(brokers):
         raise wire.explain(TimeoutError(), str(faults[0]) if faults else "it names no brokers")
     for fault in faults:
@@ -100,7 +100,7 @@ def _list_groups(wire: Wire, lost: Callable[[Fault], None], seconds: float) -> l
     return sorted(groups.values(), key=lambda group: group.id)
 
 
-def _parse_listed(broker: int, group: Any) -> Group:
+def _parse_listing(broker: int, group: Any) -> Group:
     """Return a group as the broker lists it that coordinates it; older brokers tell no state."""
     type = (group.group_type or "").lower()
     protocol = type if type in UNDESCRIBABLE else group.protocol_type
@@ -159,7 +159,7 @@ def _describe_by_coordinators(
             for group in listed
             if group.protocol == protocol and group.coordinator is not None
         }
-        for ids_by_broker in _split_requests(coordinators, _MAX_GROUPS):
+        for ids_by_broker in _batch_group_ids(coordinators, _MAX_GROUPS):
             requests = {broker: request(ids) for broker, ids in ids_by_broker.items()}
             for broker, answer in wire.ask_each(requests, seconds).items():
                 if isinstance(answer, Exception):
@@ -246,7 +246,7 @@ def fetch_committed(wire: Wire, coordinators: Mapping[str, int]) -> dict[str, Co
     offsets: dict[str, Committed | Fault] = {}
     version = wire.manager().broker_version_data.api_version(OffsetFetchRequest)
     several = version >= _SEVERAL_GROUPS_VERSION
-    for ids_by_broker in _split_requests(coordinators, _MAX_GROUPS if several else 1):
+    for ids_by_broker in _batch_group_ids(coordinators, _MAX_GROUPS if several else 1):
         requests = {
             broker: OffsetFetchRequest(
                 groups=[group_of(group_id=id, topics=None) for id in ids],
@@ -269,7 +269,7 @@ def fetch_committed(wire: Wire, coordinators: Mapping[str, int]) -> dict[str, Co
     return offsets
 
 
-def _split_requests(coordinators: Mapping[str, int], size: int) -> Iterator[dict[int, list[str]]]:
+def _batch_group_ids(coordinators: Mapping[str, int], size: int) -> Iterator[dict[int, list[str]]]:
     """Yield, by broker, the ids of at most `size` groups at a time, until all have been yielded."""
     ids_by_broker: dict[int, list[str]] = defaultdict(list)
     for id, broker in coordinators.items():

@@ -27,7 +27,7 @@ class ClosableClient:
     def __init__(self, client: Any) -> None:
         self._client = client
         self._calls = _CallCounter()
-        self._end = weakref.finalize(self, _destroy, client, self._calls)
+        self._end = weakref.finalize(self, _destroy_if_idle, client, self._calls)
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._client, name)
@@ -75,7 +75,7 @@ class _CallCounter:
             return self._changed.wait_for(lambda: self._count == 0, DESTROY_SECONDS)
 
 
-def _destroy(client: Any, calls: _CallCounter) -> None:
+def _destroy_if_idle(client: Any, calls: _CallCounter) -> None:
     if not calls.close():
         return  # it is worse to destroy it beneath a call
     thread = threading.Thread(target=_destroy_client, args=(client,), name="destroy", daemon=True)

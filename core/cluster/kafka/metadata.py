@@ -30,7 +30,7 @@ _UNKNOWN = object()
 
 def describe_cluster(wire: Wire) -> ClusterState:
     """Return the cluster without sizes and topic configs; a screen waits for this."""
-    metadata, cluster, moves, quorum = _fetch_answers(wire)
+    metadata, cluster, moves, quorum = _fetch_raw_metadata(wire)
     raise_for_error(cluster, "describe the cluster", "DESCRIBE on the cluster")
     wire.check_cluster_id(cluster.cluster_id)
     wire.set_controller(metadata.controller_id)
@@ -71,7 +71,7 @@ def fetch_denied_topics(wire: Wire, names: Collection[str]) -> frozenset[str]:
     return frozenset(topic.name for topic in answer.topics if topic.error_code == _TOPIC_DENIED)
 
 
-def _fetch_answers(wire: Wire) -> tuple[Any, Any, Any, Any]:
+def _fetch_raw_metadata(wire: Wire) -> tuple[Any, Any, Any, Any]:
     """Return the answers to Metadata and DescribeCluster, what is in flight, and the quorum.
 
     The last two are None where the controller does not answer, _UNKNOWN of older brokers.

@@ -41,7 +41,7 @@ def fetch_offsets(
         if isinstance(answer, Fault) and answer.name in NOT_LEADER_ERRORS and tp in wire.leaders
     }
     if denied:
-        answers |= _find_leaders(wire, denied)
+        answers |= _fetch_leaders(wire, denied)
         moved = [tp for tp, leader in denied.items() if wire.leaders.get(tp, leader) != leader]
         answers |= _fetch_from_leaders(wire, moved, at)
     wire.raise_if_all_failed(answers.values(), "DESCRIBE")
@@ -51,19 +51,19 @@ def fetch_offsets(
 def _fetch_from_leaders(
     wire: Wire, partitions: Collection[TopicPartition], at: OffsetAt
 ) -> dict[TopicPartition, int | Fault]:
-    faults: dict[TopicPartition, int | Fault] = dict(_find_leaders(wire, partitions))
+    faults: dict[TopicPartition, int | Fault] = dict(_fetch_leaders(wire, partitions))
     by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
     for tp in partitions:
         if (leader := wire.leaders.get(tp)) is not None:
             by_leader[leader].append(tp)
     requests = {b: _offsets_request(tps, at, _CONSUMER) for b, tps in by_leader.items()}
-    answers = _fetch_from_each(
+    answers = _fetch_from_brokers(
         wire, by_leader, requests, _offset_rows, _parse_offset, seconds=_LEADER_SECONDS
     )
     return faults | {tp: answer for (tp, _), answer in answers.items()}
 
 
-def _find_leaders(wire: Wire, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Fault]:
+def _fetch_leaders(wire: Wire, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Fault]:
     """Have `wire.leaders` name who leads each of these; return why it does not name the others."""
     from kafka.protocol.metadata import MetadataRequest
 
@@ -100,7 +100,7 @@ def fetch_replica_offsets(
 ) -> dict[tuple[TopicPartition, int], int | Fault]:
     """Return where replicas' logs begin or end; see ClusterClient."""
     requests = {broker: _offsets_request(tps, at, _DEBUGGING) for broker, tps in offsets_of.items()}
-    return _fetch_from_each(wire, offsets_of, requests, _offset_rows, _parse_offset)
+    return _fetch_from_brokers(wire, offsets_of, requests, _offset_rows, _parse_offset)
 
 
 def _offsets_request(tps: Collection[TopicPartition], at: OffsetAt, replica: int) -> Any:
@@ -121,7 +121,7 @@ def _offsets_request(tps: Collection[TopicPartition], at: OffsetAt, replica: int
                     for p in partitions
                 ],
             )
-            for topic, partitions in _by_topic(tps).items()
+            for topic, partitions in _group_by_topic(tps).items()
         ],
     )
 
@@ -170,13 +170,13 @@ def fetch_records(
                         for p in partitions
                     ],
                 )
-                for topic, partitions in _by_topic(offsets).items()
+                for topic, partitions in _group_by_topic(offsets).items()
             ],
             min_version=_FOLLOWERS_ANSWER,
             max_version=_LAST_WITH_NAMES,
         )
 
-    return _fetch_from_each(
+    return _fetch_from_brokers(
         wire,
         offsets_of,
         {broker: request(offsets) for broker, offsets in offsets_of.items()},
@@ -189,7 +189,7 @@ def fetch_records(
     )
 
 
-def _fetch_from_each(
+def _fetch_from_brokers(
     wire: Wire,
     offsets_of: Mapping[int, Collection[TopicPartition]],
     requests: Mapping[int, Any],
@@ -202,7 +202,7 @@ def _fetch_from_each(
     for broker, answer in wire.ask_each(requests, seconds).items():
         silent = LEFT_OUT
         if isinstance(answer, Exception):
-            silent = _no_answer(answer)
+            silent = _fault_from_error(answer)
         elif getattr(answer, "error_code", 0):
             silent = fault_from_code(answer.error_code) or silent
         else:
@@ -213,7 +213,7 @@ def _fetch_from_each(
     return values
 
 
-def _no_answer(error: Exception) -> Fault:
+def _fault_from_error(error: Exception) -> Fault:
     from kafka.errors import IncompatibleBrokerVersion
 
     if isinstance(error, IncompatibleBrokerVersion):
@@ -221,7 +221,7 @@ def _no_answer(error: Exception) -> Fault:
     return Fault("BROKER_NOT_AVAILABLE", str(error) or type(error).__name__)
 
 
-def _by_topic(tps: Iterable[TopicPartition]) -> dict[str, list[int]]:
+def _group_by_topic(tps: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """Return partitions by topic, both in the order in which they are first named."""
     partitions: dict[str, list[int]] = defaultdict(list)
     for tp in tps:

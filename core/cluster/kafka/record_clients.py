@@ -308,9 +308,9 @@ class _Consumer:
                 _Message(of.partition, record.offset, record.value) for record in records
             )
         if self._reports_ends and not fetched:
-            self._read.extend(self._ends_reached())
+            self._read.extend(self._eof_messages())
 
-    def _ends_reached(self) -> Iterator[_Message]:
+    def _eof_messages(self) -> Iterator[_Message]:
         """Yield the ends of partitions that were reached: control records come before some."""
         from confluent_kafka import KafkaError
 

@@ -52,11 +52,11 @@ def fetch_rights(wire: Wire, principal: str) -> GrantedRights:
         principal,
         _names(cluster.authorized_operations),
         known if len(known) == len(topics) else None,
-        _of_groups(wire, [broker.broker_id for broker in cluster.brokers]),
+        _fetch_group_operations(wire, [broker.broker_id for broker in cluster.brokers]),
     )
 
 
-def _of_groups(wire: Wire, brokers: Iterable[int]) -> dict[str, frozenset[str]] | None:
+def _fetch_group_operations(wire: Wire, brokers: Iterable[int]) -> dict[str, frozenset[str]] | None:
     from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
     coordinated: dict[int, list[str]] = defaultdict(list)

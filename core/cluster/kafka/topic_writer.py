@@ -50,12 +50,12 @@ class KafkaTopicWriter:
             left = producer.flush(max(0.0, ends - time.monotonic()))
         except (KafkaException, BufferError) as error:
             failed = self._explained(error)
-            raise failed if taken == 0 else _unconfirmed(failed) from error
+            raise failed if taken == 0 else _unconfirmed_error(failed) from error
         refusals, self._refusals = self._refusals, []
         if refusals:
-            raise _unconfirmed(self._explained(KafkaException(refusals[0])))
+            raise _unconfirmed_error(self._explained(KafkaException(refusals[0])))
         if left:
-            raise _unconfirmed(
+            raise _unconfirmed_error(
                 unreachable(
                     self._settings, f"{self._topic} has {counted(left, 'record')} not acknowledged"
                 )
@@ -126,5 +126,5 @@ class KafkaTopicWriter:
         return unreachable(self._settings, f"{self._topic} takes no records, {fault.name}")
 
 
-def _unconfirmed(error: TrimtabError) -> UnconfirmedError:
+def _unconfirmed_error(error: TrimtabError) -> UnconfirmedError:
     return UnconfirmedError(error.title, detail=error.detail, next=error.next)

@@ -40,7 +40,7 @@ def create_topics(wire: Wire, topics: Collection[NewTopic]) -> dict[str, Fault |
         timeout_ms=_MILLISECONDS,
         validate_only=False,
     )
-    return _ask_for_each(wire, request, lambda answer: answer.topics)
+    return _submit_topic_changes(wire, request, lambda answer: answer.topics)
 
 
 def add_partitions(wire: Wire, additions: Mapping[str, NewPartitions]) -> dict[str, Fault | None]:
@@ -63,7 +63,7 @@ def add_partitions(wire: Wire, additions: Mapping[str, NewPartitions]) -> dict[s
         timeout_ms=_MILLISECONDS,
         validate_only=False,
     )
-    return _ask_for_each(wire, request, lambda answer: answer.results)
+    return _submit_topic_changes(wire, request, lambda answer: answer.results)
 
 
 def delete_topics(wire: Wire, names: Collection[str]) -> dict[str, Fault | None]:
@@ -78,10 +78,10 @@ def delete_topics(wire: Wire, names: Collection[str]) -> dict[str, Fault | None]
         topic_names=list(names),
         timeout_ms=_MILLISECONDS,
     )
-    return _ask_for_each(wire, request, lambda answer: answer.responses)
+    return _submit_topic_changes(wire, request, lambda answer: answer.responses)
 
 
-def _ask_for_each(
+def _submit_topic_changes(
     wire: Wire, request: Any, results: Callable[[Any], Iterable[Any]]
 ) -> dict[str, Fault | None]:
     """Return what the controller answers for each topic; an answer has no error as a whole."""

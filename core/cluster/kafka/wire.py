@@ -104,7 +104,7 @@ class Wire:
     def manager(self) -> Any:
         with self._opening:
             if self._admin is None:
-                self._admin = _open(self._settings, self._record_answer)
+                self._admin = _open(self._settings, self._record_answer_time)
                 self.cluster_id = self._admin._manager.cluster.cluster_id
             if self._closed:
                 self._close()
@@ -123,7 +123,7 @@ class Wire:
             next="Give -b HOST:PORT of the cluster that is meant.",
         )
 
-    def _record_answer(self) -> None:
+    def _record_answer_time(self) -> None:
         self.last_answer_at = time.monotonic()
 
     @property
@@ -143,7 +143,7 @@ class Wire:
 
     def explain(self, error: Exception, detail: str) -> Exception:
         """Return what to raise for kafka-python's error: whom it is about, and what to do."""
-        return _explain(error, self._settings, detail, self.failures())
+        return _translate_error(error, self._settings, detail, self.failures())
 
     def controller_or(self, node: int) -> int:
         return node if self.controller is None else self.controller
@@ -351,10 +351,10 @@ def _open(settings: ConnectionSettings, on_bytes: Callable[[], None]) -> Any:
             metadata_max_age_ms=10_000,
         )
     except KafkaError as error:
-        raise _explain(error, settings, "", ()) from error
+        raise _translate_error(error, settings, "", ()) from error
 
 
-def _explain(
+def _translate_error(
     error: Exception,
     settings: ConnectionSettings,
     detail: str,

@@ -148,7 +148,7 @@ class ProduceProbe:
             # One client to the end: by then the servers that were named may be gone, and others up.
             with closing(self._open_client()) as client:
                 try:
-                    self._create(client)
+                    self._create_topic(client)
                     self._measure()
                 except (KafkaException, TrimtabError) as error:
                     self._say(error)
@@ -162,7 +162,7 @@ class ProduceProbe:
         reason = first.str() if hasattr(first, "str") else first
         self.trouble = self.trouble or f"produce latency is not measured: {reason}"
 
-    def _create(self, client: ClusterClient) -> None:
+    def _create_topic(self, client: ClusterClient) -> None:
         """Make the topic; one of that name is ours, from before this process."""
         ring = [*self._brokers, *self._brokers]
         copies = min(REPLICAS, len(self._brokers))

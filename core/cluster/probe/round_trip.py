@@ -93,7 +93,7 @@ class RoundTripProbe:
                 **config,
                 **producer_config(TIMEOUT_SECONDS),
                 "retries": 0,  # so that each error is told, which retries would hide
-                "error_cb": self._errors(ClientSide.PRODUCE),
+                "error_cb": self._error_handler(ClientSide.PRODUCE),
             },
         )
         self._consumer = open_consumer(
@@ -104,7 +104,7 @@ class RoundTripProbe:
                 "enable.auto.commit": False,
                 "auto.offset.reset": "latest",
                 "queued.min.messages": 10,
-                "error_cb": self._errors(ClientSide.FETCH),
+                "error_cb": self._error_handler(ClientSide.FETCH),
             },
         )
         self._stop = threading.Event()
@@ -184,7 +184,7 @@ class RoundTripProbe:
 
         return on_delivery
 
-    def _errors(self, side: ClientSide) -> Callable[[Any], None]:
+    def _error_handler(self, side: ClientSide) -> Callable[[Any], None]:
         def on_error(error: Any) -> None:
             about = _BROKER.search(error.str())
             broker = int(about[1]) if about else None

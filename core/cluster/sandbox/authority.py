@@ -33,11 +33,11 @@ TOKEN_KEY_ID = "sandbox"
 def write_certificates(root: Path, names: Sequence[str]) -> None:
     """Make an authority, and for each name a key and certificate that brokers and clients trust."""
     key = _new_key()
-    authority = _sign("trimtab sandbox", key, None)
+    authority = _sign_certificate("trimtab sandbox", key, None)
     files.write_text(authority_file(root), _pem(authority), durable=False)
     for name in names:
         own = _new_key()
-        both = _private_pem(own) + _pem(_sign(name, own, (authority, key)))
+        both = _private_pem(own) + _pem(_sign_certificate(name, own, (authority, key)))
         files.write_text(certificate_file(root, name), both, durable=False)
 
 
@@ -63,7 +63,7 @@ def _new_key() -> EllipticCurvePrivateKey:
     return ec.generate_private_key(ec.SECP256R1())
 
 
-def _sign(
+def _sign_certificate(
     name: str,
     key: EllipticCurvePrivateKey,
     by: tuple[Certificate, EllipticCurvePrivateKey] | None,

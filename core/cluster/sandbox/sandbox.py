@@ -90,7 +90,7 @@ class Sandbox:
         """
         _check_arguments(name, broker_ids, controllers)
         check_version(kafka)
-        launch = _find_launcher(kafka, say)
+        launch = _prepare_launcher(kafka, say)
         folder = paths.sandbox_dir(name)
         with folders.lock_folder(folder):
             if not replace and folders.is_up(folder):
@@ -263,7 +263,7 @@ class Sandbox:
     def _launcher(self) -> Launcher:
         # Made when first needed: looking, killing and taking down need no Java.
         if self._launch is None:
-            self._launch = _find_launcher(self.kafka, lambda text: None)
+            self._launch = _prepare_launcher(self.kafka, lambda text: None)
         return self._launch
 
     def _begin(self, overrides: Mapping[str, str], say: Report) -> None:
@@ -338,7 +338,7 @@ def _check_arguments(name: str, broker_ids: Sequence[int], controllers: int) -> 
         raise UsageError("A sandbox has one controller, or three.")
 
 
-def _find_launcher(kafka: str, say: Report) -> Launcher:
+def _prepare_launcher(kafka: str, say: Report) -> Launcher:
     java = find_java()
     return create_launcher(java, fetch_jars(kafka, java, say), say)
 

@@ -36,7 +36,7 @@ def answer(
     form: str, authorization: str, secrets: Mapping[str, str], key: EllipticCurvePrivateKey
 ) -> tuple[int, dict[str, Any]]:
     """Return the status and the document that answer a request for a token (RFC 6749, 4.4)."""
-    client = _authenticated(authorization, secrets)
+    client = _authenticate_client(authorization, secrets)
     if client is None:
         return 401, {"error": "invalid_client"}
     grant = urllib.parse.parse_qs(form).get("grant_type", [""])
@@ -60,7 +60,7 @@ def sign_token(claims: Mapping[str, object], key: EllipticCurvePrivateKey) -> st
     return f"{text}.{base64url(b''.join(number.to_bytes(32) for number in numbers))}"
 
 
-def _authenticated(authorization: str, secrets: Mapping[str, str]) -> str | None:
+def _authenticate_client(authorization: str, secrets: Mapping[str, str]) -> str | None:
     """Return the client whose id and secret these are (HTTP Basic)."""
     scheme, _, words = authorization.partition(" ")
     try:

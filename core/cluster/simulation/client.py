@@ -78,7 +78,7 @@ class SimulatorClient:
         line = json.dumps(request, separators=(",", ":")).encode() + b"\n"
         with self._lock:
             try:
-                stream = self._connected()
+                stream = self._connect()
                 stream.write(line)
                 stream.flush()
                 line = stream.readline()
@@ -97,7 +97,7 @@ class SimulatorClient:
             raise RuntimeError(f"the simulator refused {call}: {answer['error']}")
         return decode(answer["answer"])
 
-    def _connected(self) -> Any:
+    def _connect(self) -> Any:
         if self._stream is None:
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             connection.settimeout(ANSWER_SECONDS)

@@ -53,7 +53,7 @@ class SimulatedClock:
 P = ParamSpec("P")
 
 
-def _by_engine(
+def _delegate_to_engine(
     call: Callable[Concatenate[Engine, P], None],
 ) -> Callable[Concatenate[SimulatedCluster, P], None]:
     """Return a SimulatedCluster's method that its engine does, under the lock."""
@@ -87,13 +87,13 @@ class SimulatedCluster:
     def now(self) -> datetime:
         return self.spec.started_at + timedelta(seconds=self._engine.elapsed)
 
-    advance = _by_engine(Engine.advance)
-    stop_broker = _by_engine(Engine.stop_broker)
-    start_broker = _by_engine(Engine.start_broker)
-    fill_disk = _by_engine(Engine.fill_disk)
-    pause_replication = _by_engine(Engine.pause_replication)
-    resume_replication = _by_engine(Engine.resume_replication)
-    delete_topic = _by_engine(Engine.delete_topic)
+    advance = _delegate_to_engine(Engine.advance)
+    stop_broker = _delegate_to_engine(Engine.stop_broker)
+    start_broker = _delegate_to_engine(Engine.start_broker)
+    fill_disk = _delegate_to_engine(Engine.fill_disk)
+    pause_replication = _delegate_to_engine(Engine.pause_replication)
+    resume_replication = _delegate_to_engine(Engine.resume_replication)
+    delete_topic = _delegate_to_engine(Engine.delete_topic)
 
     def set_speed(self, speed: float) -> None:
         """Take longer steps, so that `speed` simulated seconds a real one cost little."""
@@ -252,11 +252,11 @@ class SimulatedCluster:
     ) -> dict[TopicPartition, Fault | None]:
         with self._lock:
             return {
-                tp: self._change(tp, self._reassignment(tuple(target)))
+                tp: self._change(tp, self._plan_reassignment(tuple(target)))
                 for tp, target in targets.items()
             }
 
-    def _reassignment(self, target: tuple[int, ...]) -> controller.Change:
+    def _plan_reassignment(self, target: tuple[int, ...]) -> controller.Change:
         fault = controller.check_assignment(target, self._engine.disks.paths)
         return lambda now, alive: fault or controller.reassign(now, target, alive)
 

@@ -76,7 +76,7 @@ class Engine:
         self._min_insync = [1] * shape[0]
         self._leader_column = np.full(shape[0], -1)
         self.registrations: list[Registration] = []
-        self._settle_in(spec)
+        self._place_replicas(spec)
         self.readers = ConsumerGroups(spec, self.partitions, self.logs)
         self.apply_configs([Resource.topic(t.name) for t in spec.topics])
         self.apply_configs([Resource.broker(b.id) for b in spec.brokers])
@@ -84,7 +84,7 @@ class Engine:
     def _new_topic_id(self) -> str:
         return base64.urlsafe_b64encode(self._rng.bytes(16)).decode().rstrip("=")
 
-    def _settle_in(self, spec: ClusterSpec) -> None:
+    def _place_replicas(self, spec: ClusterSpec) -> None:
         """Put every replica into the log dir with the fewest, in step unless it is sick."""
         for row, partition in enumerate(p for t in spec.topics for p in t.partitions):
             leader = partition.replicas[0] if partition.leader is None else partition.leader
@@ -123,11 +123,11 @@ class Engine:
             self._copy_between_dirs(row, broker, move, seconds)
         for broker, since in list(self._paused.items()):
             if ends - since >= 30.0:
-                self._leave_in_sync_sets(broker)
+                self._shrink_isrs(broker)
         if ends // RETENTION_SECONDS > began // RETENTION_SECONDS:
             self.logs.expire(ends)
         if int(ends) > int(began):
-            self._notice_full_disks()
+            self._fail_full_log_dirs()
 
     def settle(self) -> None:
         """Work out anew who follows in step, who catches up from whom, and what is writable."""
@@ -202,7 +202,7 @@ class Engine:
         """Let changed configs take effect."""
         for resource in resources:
             if resource.kind is ResourceKind.TOPIC:
-                self._take_topic_configs(resource)
+                self._apply_topic_configs(resource)
         for broker in self.alive:
             self.throttles.set_rates(
                 broker,
@@ -211,7 +211,7 @@ class Engine:
             )
         self._stale = True
 
-    def _take_topic_configs(self, resource: Resource) -> None:
+    def _apply_topic_configs(self, resource: Resource) -> None:
         values = {n: v.value for n, v in self.configs.effective(resource).items()}
         rows = {tp.partition: row for tp, row in self.index.items() if tp.topic == resource.name}
         for row in rows.values():
@@ -250,7 +250,7 @@ class Engine:
         if broker in self.alive:
             self.alive.discard(broker)
             self._paused.pop(broker, None)
-            self._leave_in_sync_sets(broker)
+            self._shrink_isrs(broker)
             self._changed()
 
     def start_broker(self, broker: int) -> None:
@@ -259,21 +259,21 @@ class Engine:
             return
         self.alive.add(broker)
         self.disks.restart(broker)
-        self._make_anew(broker)
+        self._recreate_replicas(broker)
         self._sick[:, self.logs.column[broker]] = False
         self.throttles.restart(broker, self.elapsed)
         self.apply_configs([])
-        for row in self._rows_on(broker):
+        for row in self._broker_rows(broker):
             self.register(row, controller.elect_leader(self.registrations[row], self.alive))
         self._changed()
 
-    def _make_anew(self, broker: int) -> None:
+    def _recreate_replicas(self, broker: int) -> None:
         """Make the replicas that lay in log dirs which are gone anew, empty, where there is room.
 
         A copy of one that was begun is left behind on its disk, and goes no further (4.3.1).
         """
         column = self.logs.column[broker]
-        for row in self._rows_on(broker):
+        for row in self._broker_rows(broker):
             log_dir = int(self.logs.log_dir[row, column])
             if log_dir in self.disks.removed[broker]:
                 copy = self.disks.moves.get((row, broker))
@@ -282,11 +282,11 @@ class Engine:
                 if copy is not None:
                     self.disks.moves[row, broker] = replace(copy, left_behind=True)
 
-    def _rows_on(self, broker: int) -> list[int]:
+    def _broker_rows(self, broker: int) -> list[int]:
         return [row for row in self.live_rows() if broker in self.registrations[row].replicas]
 
-    def _leave_in_sync_sets(self, broker: int) -> None:
-        for row in self._rows_on(broker):
+    def _shrink_isrs(self, broker: int) -> None:
+        for row in self._broker_rows(broker):
             now = self.registrations[row]
             behind = self.logs.position[row, self.logs.column[broker]] < self.logs.end[row]
             if broker not in self.alive or (behind and broker != now.leader):
@@ -305,24 +305,24 @@ class Engine:
 
     def fill_disk(self, broker: int, path: str | None = None) -> None:
         """Fill a log dir, by default the first: it goes offline, and with the last its broker."""
-        self._lose_dir(broker, self.disks.paths[broker].index(path) if path else 0)
+        self._fail_log_dir(broker, self.disks.paths[broker].index(path) if path else 0)
 
-    def _notice_full_disks(self) -> None:
+    def _fail_full_log_dirs(self) -> None:
         used = self.logs.used_bytes(self.disks.count)
         for broker in sorted(self.alive):
             for d, total in enumerate(self.disks.total_bytes[broker]):
                 taken = used[self.logs.column[broker], d] + self.disks.copied_bytes(broker, d)
                 full = taken >= total
                 if full and d not in self.disks.offline[broker]:
-                    self._lose_dir(broker, d)
+                    self._fail_log_dir(broker, d)
 
-    def _lose_dir(self, broker: int, log_dir: int) -> None:
+    def _fail_log_dir(self, broker: int, log_dir: int) -> None:
         """Take a log dir offline with its replicas; without any left the broker shuts down."""
         if not self.disks.take_offline(broker, log_dir):
             self.stop_broker(broker)
             return
         others = self.alive - {broker}
-        for row in self._rows_on(broker):
+        for row in self._broker_rows(broker):
             if int(self.logs.log_dir[row, self.logs.column[broker]]) == log_dir:
                 now = self.registrations[row]
                 self.register(

@@ -28,7 +28,7 @@ class ConsumerGroups:
                 [i for i, tp in enumerate(partitions) if tp.topic in group.topics], np.int64
             )
             self._rows[group.id] = rows
-            self._positions[group.id] = self._followed(group, rows)
+            self._positions[group.id] = self._positions_behind_end(group, rows)
         self.fan_out: Float64 = np.zeros(len(partitions))
         for group in spec.groups:
             if group.members:
@@ -56,7 +56,7 @@ class ConsumerGroups:
         """Return how many members each group has that has any."""
         return {spec.id: spec.members for spec in self._specs if spec.members}
 
-    def _followed(self, group: GroupSpec, rows: Int64) -> Float64:
+    def _positions_behind_end(self, group: GroupSpec, rows: Int64) -> Float64:
         """Return where a group that keeps up is: its distance behind the ends of the logs."""
         behind = self._logs.traffic.mean_bytes_per_s[rows] * group.behind_seconds
         positions: Float64 = np.maximum(self._logs.end[rows] - behind, self._logs.start[rows])
@@ -68,7 +68,7 @@ class ConsumerGroups:
             if group.members:
                 rows = self._rows[group.id]
                 self._positions[group.id] = np.maximum(
-                    self._positions[group.id], self._followed(group, rows)
+                    self._positions[group.id], self._positions_behind_end(group, rows)
                 )
 
     def groups(self, rows: Collection[int], alive: Collection[int]) -> tuple[Group, ...]:

@@ -80,13 +80,13 @@ class Traffic:
 
     def rates(self, epoch_seconds: float) -> Float64:
         """Return bytes/s produced to each partition at this time, shape [P]."""
-        rates = self._even_rates(epoch_seconds)
+        rates = self._unskewed_rates(epoch_seconds)
         for skew in self._skews:
             if skew.since <= epoch_seconds < skew.until:
                 rates[skew.rows] *= skew.times
         return rates
 
-    def _even_rates(self, epoch_seconds: float) -> Float64:
+    def _unskewed_rates(self, epoch_seconds: float) -> Float64:
         if self._steady:
             return self.mean_bytes_per_s.copy()
         day = 1 + self._rhythm * np.cos(2 * np.pi * (epoch_seconds - self._peak) / DAY_SECONDS)

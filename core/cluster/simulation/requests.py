@@ -138,7 +138,7 @@ def create_topic(engine: Engine, topic: NewTopic) -> Fault | None:
     changes = [ConfigChange(resource, n, ConfigOp.SET, v) for n, v in topic.configs.items()]
     refused = engine.configs.apply(changes)
     if refused is None:
-        engine.add_partitions(topic.name, _register(topic.replicas, engine.alive))
+        engine.add_partitions(topic.name, _build_registrations(topic.replicas, engine.alive))
     return refused
 
 
@@ -163,7 +163,7 @@ def extend_topic(engine: Engine, topic: str, new: NewPartitions) -> Fault | None
     replicas = len(engine.registrations[rows[0]].target)
     wrong = _check_layout(engine, new.replicas, replicas)
     if wrong is None:
-        engine.add_partitions(topic, _register(new.replicas, engine.alive))
+        engine.add_partitions(topic, _build_registrations(new.replicas, engine.alive))
     return wrong
 
 
@@ -188,7 +188,7 @@ def _check_layout(engine: Engine, layout: Layout, replicas: int) -> Fault | None
     return None
 
 
-def _register(layout: Layout, alive: Collection[int]) -> list[Registration]:
+def _build_registrations(layout: Layout, alive: Collection[int]) -> list[Registration]:
     """Return new partitions: in sync is who is up, and the first of these leads."""
     registrations = []
     for replicas in layout:

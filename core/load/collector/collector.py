@@ -138,10 +138,10 @@ class Collector:
         keys = [state.tp(i) for i in range(state.partition_count)]
         wall, began = self._clock.now(), self._clock.monotonic()
         end = client.fetch_offsets(keys, OffsetAt.LATEST)
-        answered = self._answered_at(began)
+        answered = self._estimate_answer_time(began)
         began_sizes = self._clock.monotonic()
         answers = client.describe_log_dirs([broker.id for broker in state.brokers if broker.alive])
-        sized = self._answered_at(began_sizes)
+        sized = self._estimate_answer_time(began_sizes)
         start = client.fetch_offsets(keys, OffsetAt.EARLIEST)
         silent = {answer.broker for answer in answers if answer.error is not None}
         silent |= {broker.id for broker in state.brokers if not broker.alive}
@@ -163,7 +163,7 @@ class Collector:
             committed_at=self._clock.monotonic(),
             end=_offsets(keys, end),
             start=_offsets(keys, start),
-            committed={g.id: _commits(state, g) for g in described},
+            committed={g.id: _committed_offsets(state, g) for g in described},
             silent=frozenset(silent),
             unattended=frozenset(g.id for g in described if not g.members),
             untold=frozenset(g.id for g in groups) - {g.id for g in described},
@@ -172,13 +172,13 @@ class Collector:
             and bool((state.leader[coordinated.start : coordinated.stop] >= 0).all()),
         )
 
-    def _answered_at(self, began: float) -> float:
+    def _estimate_answer_time(self, began: float) -> float:
         """Return when brokers that are well have answered what was asked from `began` to now."""
         seconds = self._clock.monotonic() - began
         return began + (seconds / 2 if seconds <= PROMPT_SECONDS else 0.0)
 
 
-def _commits(state: ClusterState, group: Group) -> Int64:
+def _committed_offsets(state: ClusterState, group: Group) -> Int64:
     offsets = np.full(state.partition_count, UNKNOWN, np.int64)
     for tp, offset in group.committed.items():
         if (row := state.find(tp)) is not None:

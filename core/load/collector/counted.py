@@ -26,25 +26,25 @@ def with_metrics(interval: Interval, metrics: Metrics) -> Interval:
     Also with the sizes that they report, of replicas whose log dirs nobody may look at.
     """
     state, dt = interval.reading.state, interval.dt_seconds
-    size = _of_replicas(state, {b: m.size for b, m in metrics.items()})
-    growth = _of_replicas(state, {b: m.growth for b, m in metrics.items()})
-    groups = _leader_groups(state)
+    size = _replica_values(state, {b: m.size for b, m in metrics.items()})
+    growth = _replica_values(state, {b: m.growth for b, m in metrics.items()})
+    groups = _topic_leader_groups(state)
     messages = np.where(interval.messages >= 0, interval.messages, np.nan)
     in_bytes, in_method = _counted(
         groups,
-        dt * _of_leaders(state, {b: m.topic_in for b, m in metrics.items()}),
-        dt * _of_leader_partitions(state, {b: m.partition_in for b, m in metrics.items()}),
+        dt * _leader_topic_values(state, {b: m.topic_in for b, m in metrics.items()}),
+        dt * _leader_partition_values(state, {b: m.partition_in for b, m in metrics.items()}),
         # By what each log grew, where nothing was deleted from it. What brokers report of sizes
         # does not tell whether something was, so messages come first.
-        (interval.in_bytes, messages, _of_leading(state, growth)),
+        (interval.in_bytes, messages, _select_leader_values(state, growth)),
         (interval.in_bytes, interval.in_method),
         # A meter goes on for minutes after the last message; offsets tell that none came.
         idle=messages == 0,
     )
     out_bytes, out_method = _counted(
         groups,
-        dt * _of_leaders(state, {b: m.topic_out for b, m in metrics.items()}),
-        dt * _of_leader_partitions(state, {b: m.partition_out for b, m in metrics.items()}),
+        dt * _leader_topic_values(state, {b: m.topic_out for b, m in metrics.items()}),
+        dt * _leader_partition_values(state, {b: m.partition_out for b, m in metrics.items()}),
         # What groups commit, else what came in: readers that commit nothing mostly keep up.
         (interval.out_bytes, in_bytes),
         (interval.out_bytes, interval.out_method),
@@ -118,7 +118,7 @@ def _counted(
     return value, method
 
 
-def _leader_groups(state: ClusterState) -> Int64:
+def _topic_leader_groups(state: ClusterState) -> Int64:
     """Return a number for each topic on each leader, -1 for no leader, shape [P]."""
     column = state.leader_column
     groups = np.full(state.partition_count, UNKNOWN, np.int64)
@@ -128,7 +128,7 @@ def _leader_groups(state: ClusterState) -> Int64:
     return groups
 
 
-def _of_leaders(state: ClusterState, metrics: Mapping[int, ByTopic]) -> Float64:
+def _leader_topic_values(state: ClusterState, metrics: Mapping[int, ByTopic]) -> Float64:
     """Return what each partition's leader says of its topic, NaN for nothing, shape [P]."""
     table = np.full((len(state.brokers) + 1, len(state.topics)), np.nan)
     for column, broker in enumerate(state.brokers):
@@ -138,19 +138,19 @@ def _of_leaders(state: ClusterState, metrics: Mapping[int, ByTopic]) -> Float64:
     return table[state.leader_column, state.topic_of]  # the last row is of no broker
 
 
-def _of_leader_partitions(state: ClusterState, metrics: Mapping[int, ByPartition]) -> Float64:
+def _leader_partition_values(state: ClusterState, metrics: Mapping[int, ByPartition]) -> Float64:
     """Return what each partition's leader says of it, NaN for nothing, shape [P]."""
-    return _of_leading(state, _of_replicas(state, metrics))
+    return _select_leader_values(state, _replica_values(state, metrics))
 
 
-def _of_leading(state: ClusterState, replicas: Float64) -> Float64:
+def _select_leader_values(state: ClusterState, replicas: Float64) -> Float64:
     """Return the leader's value of each partition, NaN without a leader; from [R] to [P]."""
     values = np.full(state.partition_count, np.nan)
     values[state.partition_of_replica[state.is_leader]] = replicas[state.is_leader]
     return values
 
 
-def _of_replicas(state: ClusterState, metrics: Mapping[int, ByPartition]) -> Float64:
+def _replica_values(state: ClusterState, metrics: Mapping[int, ByPartition]) -> Float64:
     """Return what each replica's broker says of it, NaN for nothing, shape [R]."""
     values = np.full(state.replica_count, np.nan)
     names = [topic.name for topic in state.topics]

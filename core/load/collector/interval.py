@@ -59,7 +59,7 @@ def estimate_out_bytes(
         if earlier is None:
             continue
         usable = (offsets >= 0) & (earlier.offsets >= 0) & (offsets >= earlier.offsets)
-        usable &= ~_is_too_soon(reading, before, earlier)
+        usable &= ~_is_too_soon_for_rate(reading, before, earlier)
         # Told later than the ends; long after them when a broker that is away is waited for.
         took = reading.committed_at - earlier.read_at
         read = np.zeros(count)
@@ -104,7 +104,7 @@ def merge_commits(
             )
             newest = known | replaced
         else:
-            newest = known & ~_is_too_soon(reading, before, earlier) | replaced
+            newest = known & ~_is_too_soon_for_rate(reading, before, earlier) | replaced
         same = (offsets == earlier.offsets) | (reading.end < 0)
         out[group] = Commits(
             np.where(newest, offsets, earlier.offsets),
@@ -123,7 +123,7 @@ def missing_groups(reading: Reading, before: CollectorMemory) -> set[str]:
     return missing & reading.untold if reading.listed else missing
 
 
-def _is_too_soon(reading: Reading, before: CollectorMemory, earlier: Commits) -> Bool:
+def _is_too_soon_for_rate(reading: Reading, before: CollectorMemory, earlier: Commits) -> Bool:
     """Return where commits were told so soon after the earlier ones that they tell no rate.
 
     Groups commit every few seconds. So it is when a poll that has waited is followed at once.
@@ -179,7 +179,7 @@ def measure_interval(reading: Reading, memory: CollectorMemory | None) -> Interv
     leading = np.full(count, UNKNOWN, np.int64)  # each partition's leader among the replicas
     leading[state.partition_of_replica[state.is_leader]] = np.flatnonzero(state.is_leader)
     if memory is None:
-        memory = empty_memory(reading, _mean_message(reading, leading))
+        memory = empty_memory(reading, _mean_message_size(reading, leading))
     last = memory.newest
     before = memory if has_same_layout(last.state, state) else realign_memory(memory, state)
 
@@ -266,7 +266,7 @@ def measure_interval(reading: Reading, memory: CollectorMemory | None) -> Interv
     )
 
 
-def _mean_message(reading: Reading, leading: Int64) -> Float64:
+def _mean_message_size(reading: Reading, leading: Int64) -> Float64:
     """Return size over messages held: a first guess, before any clean interval has been seen."""
     held = (reading.end - reading.start).astype(np.float64)
     size = np.full(len(held), np.nan)

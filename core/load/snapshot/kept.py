@@ -61,7 +61,7 @@ class KeptSnapshot:
     @property
     def hour(self) -> int:
         """Return the hour it was published in, counted from 1970 in UTC."""
-        return _hour(self.published_at)
+        return _epoch_hour(self.published_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +120,14 @@ def step_hours(
     if steps >= 0:
         if since is None:
             return None
-        until = _hour(since) + steps
+        until = _epoch_hour(since) + steps
         return next((snapshot for snapshot in hours if snapshot.hour >= until), None)
     if not hours:
         return None
     # Now lies within the hour after the newest mark: one step back is to that mark.
-    until = _hour(since) + steps if since else hours[-1].hour + (steps if steps < -1 else 0)
+    until = _epoch_hour(since) + steps if since else hours[-1].hour + (steps if steps < -1 else 0)
     return next((snapshot for snapshot in reversed(hours) if snapshot.hour <= until), hours[0])
 
 
-def _hour(moment: datetime) -> int:
+def _epoch_hour(moment: datetime) -> int:
     return int(moment.timestamp()) // HOUR_SECONDS

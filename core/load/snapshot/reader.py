@@ -55,7 +55,7 @@ def read_snapshot(
             return None
         path = layout.snapshots(root, cluster_id) / manifest.snapshot_id / PARTITIONS
         try:
-            snapshot = _read_published(path, manifest)
+            snapshot = _read_partitions(path, manifest)
         except (FileNotFoundError, DocumentError) as error:
             # Between manifest and files, it may have been replaced, or deleted as too old.
             if not last_try:
@@ -67,7 +67,7 @@ def read_snapshot(
     return None
 
 
-def _read_published(path: Root, manifest: Manifest) -> LoadSnapshot:
+def _read_partitions(path: Root, manifest: Manifest) -> LoadSnapshot:
     """Return the partitions that a manifest names."""
     if isinstance(path, Path):
         return read_columns(path)
@@ -225,7 +225,7 @@ def _check_file(folder: Root, manifest: Manifest, file: DataFile) -> FileProblem
             what = f"has {rows} rows, and its manifest says {file.rows}"
         else:
             is_partitions = file.name == PARTITIONS
-            what = _column_problem(read_columns(path, content), manifest) if is_partitions else ""
+            what = _file_mismatch(read_columns(path, content), manifest) if is_partitions else ""
     except FileNotFoundError:
         what = "is named by its manifest but missing"
     except DocumentError as error:
@@ -233,7 +233,7 @@ def _check_file(folder: Root, manifest: Manifest, file: DataFile) -> FileProblem
     return FileProblem(path, f"{file.name} {what}.") if what else None
 
 
-def _column_problem(snapshot: LoadSnapshot, manifest: Manifest) -> str:
+def _file_mismatch(snapshot: LoadSnapshot, manifest: Manifest) -> str:
     """Return what the partitions' file says otherwise than its manifest; "" for nothing."""
     if snapshot.cluster_id != manifest.cluster_id:
         return f"is of cluster {snapshot.cluster_id}"

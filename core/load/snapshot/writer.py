@@ -81,7 +81,7 @@ def _publish_in_folder(
     folder = layout.snapshots(root, snapshot.cluster_id)
     with files.locked(lease_file(root, snapshot.cluster_id, "publish")):
         before = read_manifest(root, snapshot.cluster_id)
-        _refuse_older(before, snapshot, writer_epoch)
+        _refuse_old_writer(before, snapshot, writer_epoch)
         with files.whole_folder(folder / snapshot.snapshot_id) as aside:
             write_columns(aside / PARTITIONS, snapshot)
             content = (aside / PARTITIONS).read_bytes()
@@ -90,7 +90,7 @@ def _publish_in_folder(
             (aside / "manifest.json").write_text(text, encoding="utf-8")
         if newest:
             files.write_text(layout.current(root, snapshot.cluster_id), text)
-    if newest and _is_first_of_span(snapshot, before):
+    if newest and _is_expiry_check_due(snapshot, before):
         _delete_expired(root, snapshot.cluster_id)
     return manifest
 
@@ -98,15 +98,15 @@ def _publish_in_folder(
 def _publish_in_store(root: StorePath, snapshot: LoadSnapshot, writer_epoch: int) -> Manifest:
     cluster_id, snapshot_id = snapshot.cluster_id, snapshot.snapshot_id
     before = read_manifest(root, cluster_id)
-    _refuse_older(before, snapshot, writer_epoch)
+    _refuse_old_writer(before, snapshot, writer_epoch)
     sink = pa.BufferOutputStream()
-    _write_to(sink, snapshot)
+    _write_parquet(sink, snapshot)
     content = sink.getvalue().to_pybytes()
     manifest = _manifest(snapshot, writer_epoch, content)
     text = _text(manifest)
     (layout.snapshots(root, cluster_id) / snapshot_id / PARTITIONS).write_bytes(content)
     newest = read_manifest(root, cluster_id)
-    _refuse_older(newest, snapshot, writer_epoch)
+    _refuse_old_writer(newest, snapshot, writer_epoch)
     if newest and newest.writer_epoch == writer_epoch and newest.snapshot_id > snapshot_id:
         raise RefusedError(
             f"Snapshot {snapshot_id} of {cluster_id} comes too late: {newest.snapshot_id} has been "
@@ -114,7 +114,7 @@ def _publish_in_store(root: StorePath, snapshot: LoadSnapshot, writer_epoch: int
         )
     write_text(manifest_path(root, cluster_id, snapshot_id), text)
     write_text(layout.current(root, cluster_id), text)
-    if _is_first_of_span(snapshot, before):
+    if _is_expiry_check_due(snapshot, before):
         try:
             _delete_expired_in_store(layout.snapshots(root, cluster_id), snapshot_id)
         except StoreError as error:  # it is published, and the next one tries again
@@ -122,7 +122,7 @@ def _publish_in_store(root: StorePath, snapshot: LoadSnapshot, writer_epoch: int
     return manifest
 
 
-def _refuse_older(newest: Manifest | None, snapshot: LoadSnapshot, writer_epoch: int) -> None:
+def _refuse_old_writer(newest: Manifest | None, snapshot: LoadSnapshot, writer_epoch: int) -> None:
     if newest is not None and newest.writer_epoch > writer_epoch:
         raise RefusedError(
             f"Another writer publishes the snapshots of {snapshot.cluster_id} (epoch "
@@ -134,12 +134,12 @@ def _text(manifest: Manifest) -> str:
     return json.dumps(manifest.to_json(), ensure_ascii=False) + "\n"
 
 
-def _is_first_of_span(snapshot: LoadSnapshot, before: Manifest | None) -> bool:
+def _is_expiry_check_due(snapshot: LoadSnapshot, before: Manifest | None) -> bool:
     """Return whether to look for expired ones: a listing costs, and minutes' are kept anyway."""
-    return before is None or _span(before.published_at) != _span(snapshot.published_at)
+    return before is None or _span_index(before.published_at) != _span_index(snapshot.published_at)
 
 
-def _span(moment: datetime) -> int:
+def _span_index(moment: datetime) -> int:
     return int(moment.timestamp() // MIN_AGE_SECONDS)
 
 
@@ -152,10 +152,10 @@ def write_live(root: Path, snapshot: LoadSnapshot) -> None:
 def write_columns(path: Path, snapshot: LoadSnapshot) -> None:
     """Write the partition columns as one Arrow file; NaN and -1 are unknown, there are no nulls."""
     with pa.OSFile(str(path), "wb") as sink:
-        _write_to(sink, snapshot)
+        _write_parquet(sink, snapshot)
 
 
-def _write_to(sink: Any, snapshot: LoadSnapshot) -> None:
+def _write_parquet(sink: Any, snapshot: LoadSnapshot) -> None:
     arrays: list[Any] = []
     fields: list[Any] = []
 

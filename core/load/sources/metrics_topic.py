@@ -72,7 +72,7 @@ class MetricsTopic:
                         if (topic := topics.get(value.topic)) is not None:
                             self._reports.add(value, topic)
                 except BadValueError as error:
-                    self._set_aside(record.partition, record.offset, str(error), record.value)
+                    self._add_bad_record(record.partition, record.offset, str(error), record.value)
         metrics = self._reports.take(now_ms)
         if not metrics:
             raise UnreachableError(
@@ -101,7 +101,7 @@ class MetricsTopic:
             self._reader, self._topic = self._open_reader(topic), topic
         return self._reader
 
-    def _set_aside(self, partition: int, offset: int, reason: str, value: bytes) -> None:
+    def _add_bad_record(self, partition: int, offset: int, reason: str, value: bytes) -> None:
         self._bad_counts[reason] = self._bad_counts.get(reason, 0) + 1
         if len(self._bad) < MAX_BAD_KEPT:
             self._bad.append(BadRecord(partition, offset, reason, value))

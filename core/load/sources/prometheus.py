@@ -66,14 +66,14 @@ class Prometheus:
                 f"Prometheus has no {BYTES_IN} by topic.",
                 next="Check --match, and whether jmx_exporter's rules in the brokers export it.",
             )
-        brokers = _Brokers(state, self._query.broker_label)
+        brokers = _BrokerLookup(state, self._query.broker_label)
         topics = known_topics(state)
         between = {
             broker: points[-1][1] - points[0][1]
             for labels, points in scrapes
             if (broker := brokers.find(labels)) is not None and len(points) > 1
         }
-        values_by_broker: dict[int, _Found] = defaultdict(_Found)
+        values_by_broker: dict[int, _BrokerMetricsBuilder] = defaultdict(_BrokerMetricsBuilder)
         for series, into in ((counted_in, "topic_in"), (counted_out, "topic_out")):
             for labels, points in series:
                 broker, topic = brokers.find(labels), topics.get(labels.get("topic", ""))
@@ -126,7 +126,7 @@ def counter_rate(
     return grown / span
 
 
-class _Found:
+class _BrokerMetricsBuilder:
     """What is found of one broker."""
 
     def __init__(self) -> None:
@@ -152,7 +152,7 @@ class _Found:
         )
 
 
-class _Brokers:
+class _BrokerLookup:
     """Which broker a series is of."""
 
     def __init__(self, state: ClusterState, label: str | None) -> None:
@@ -162,7 +162,7 @@ class _Brokers:
         names: dict[str, set[int]] = defaultdict(set)
         for broker in state.brokers:
             host = broker.host.lower()
-            for name in {host, _short(host)} - {""}:
+            for name in {host, _short_host(host)} - {""}:
                 names[name].add(broker.id)
         self._by_name = {name: min(ids) for name, ids in names.items() if len(ids) == 1}
 
@@ -183,7 +183,7 @@ class _Brokers:
                 return broker
         for label in HOST_LABELS if self._label is None else ():
             host = _PORT.sub("", labels.get(label, "")).lower().strip("[]")
-            for name in (host, _short(host)):
+            for name in (host, _short_host(host)):
                 if name in self._by_name:
                     return self._by_name[name]
         return None
@@ -198,5 +198,5 @@ class _Brokers:
         )
 
 
-def _short(host: str) -> str:
+def _short_host(host: str) -> str:
     return "" if _ADDRESS.fullmatch(host) else host.partition(".")[0]

@@ -61,7 +61,7 @@ class PrometheusApi:
         try:
             return [_series(item) for item in answer["data"]["result"]]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self._unfit() from error
+            raise self._not_prometheus_error() from error
 
     def _get(self, call: str) -> Any:
         request = urllib.request.Request(f"{self.url.rstrip('/')}/api/v1/{call}")
@@ -85,9 +85,9 @@ class PrometheusApi:
                 f"Prometheus at {self.url} does not answer: {_one_line(reason)}.", next=next
             ) from error
         except ValueError as error:
-            raise self._unfit() from error
+            raise self._not_prometheus_error() from error
         if not isinstance(answer, dict) or answer.get("status") != "success":
-            raise self._unfit()
+            raise self._not_prometheus_error()
         return answer
 
     def _refused(self, error: urllib.error.HTTPError) -> TrimtabError:
@@ -106,14 +106,14 @@ class PrometheusApi:
                 "Prometheus refuses the query.", detail=detail, next="Check --match."
             )
         if error.code == 404:
-            return self._unfit()
+            return self._not_prometheus_error()
         return UnreachableError(
             f"Prometheus at {self.url} answers {error.code}.",
             detail=detail,
             next="Its log says more.",
         )
 
-    def _unfit(self) -> TrimtabError:
+    def _not_prometheus_error(self) -> TrimtabError:
         return UnreachableError(
             f"{self.url} does not answer as a Prometheus does.",
             next="Its API is at URL/api/v1; Mimir's URL ends in /prometheus.",
@@ -125,9 +125,9 @@ class PrometheusApi:
             token = self.token_file.read_text(encoding="ascii").strip()
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is no text"
-            raise _unreadable(self.token_file, reason, "--token-file") from error
+            raise _file_error(self.token_file, reason, "--token-file") from error
         if not token.isprintable() or not token:
-            raise _unreadable(self.token_file, "it is not one line with a token", "--token-file")
+            raise _file_error(self.token_file, "it is not one line with a token", "--token-file")
         return token
 
     def _context(self) -> ssl.SSLContext | None:
@@ -138,7 +138,7 @@ class PrometheusApi:
         except OSError as error:
             assert self.ca_file is not None
             reason = "it has no certificates" if isinstance(error, ssl.SSLError) else error.strerror
-            raise _unreadable(self.ca_file, reason, "--ca-file") from error
+            raise _file_error(self.ca_file, reason, "--ca-file") from error
 
 
 def _series(item: Any) -> Series:
@@ -147,7 +147,7 @@ def _series(item: Any) -> Series:
     return Series(dict(labels), [point for point in points if math.isfinite(point[1])])
 
 
-def _unreadable(path: Path, reason: str | None, option: str) -> DocumentError:
+def _file_error(path: Path, reason: str | None, option: str) -> DocumentError:
     return DocumentError(f"{path} cannot be used: {reason}.", next=f"Check {option}.")
 
 

@@ -125,10 +125,10 @@ def carried_values(state: ClusterState, load: Load, metric: Metric) -> tuple[Int
 
 def sum_by_cell(rows: Int64, columns: Int64, values: Float64, shape: tuple[int, int]) -> Float64:
     """Return the matrix of sums; a cell of which nothing is known is NaN."""
-    return _sums(rows * shape[1] + columns, values, shape[0] * shape[1]).reshape(shape)
+    return _sums_by_index(rows * shape[1] + columns, values, shape[0] * shape[1]).reshape(shape)
 
 
-def _sums(at: Int64, values: Float64, size: int) -> Float64:
+def _sums_by_index(at: Int64, values: Float64, size: int) -> Float64:
     """Return what of `values` comes together at each place; NaN where nothing of it is known."""
     known = ~np.isnan(values)
     if known.all():
@@ -206,7 +206,7 @@ def heat_map(state: ClusterState, load: Load, metric: Metric) -> HeatMap:
     partitions, columns, carried = carried_values(state, load, metric)
     rows = state.topic_of[partitions].astype(np.int64)
     values = sum_by_cell(rows, columns, carried, shape)
-    total = _sums(rows, carried, shape[0])
+    total = _sums_by_index(rows, carried, shape[0])
     pieces = np.bincount(rows, minlength=shape[0])
     piece = (total / np.maximum(pieces, 1))[:, None]
     fair = total[:, None] * fair_parts(state, metric)[None, :]
@@ -231,9 +231,9 @@ def heat_map(state: ClusterState, load: Load, metric: Metric) -> HeatMap:
         skew=skew,
         excess=excess,
         level=level,
-        out_of_sync=_marked(state, out_of_sync_replicas(state), shape),
-        arriving=_marked(state, state.adding, shape),
-        leaving=_marked(state, state.removing, shape),
+        out_of_sync=_count_replicas(state, out_of_sync_replicas(state), shape),
+        arriving=_count_replicas(state, state.adding, shape),
+        leaving=_count_replicas(state, state.removing, shape),
     )
 
 
@@ -249,7 +249,7 @@ def out_of_sync_replicas(state: ClusterState) -> Bool:
     return ~state.in_sync & ~state.adding
 
 
-def _marked(state: ClusterState, mask: Bool, shape: tuple[int, int]) -> Int64:
+def _count_replicas(state: ClusterState, mask: Bool, shape: tuple[int, int]) -> Int64:
     columns = state.replica_column[mask]
     rows = state.topic_of[state.partition_of_replica[mask]].astype(np.int64)
     held = columns >= 0

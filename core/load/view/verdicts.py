@@ -56,9 +56,9 @@ def verdicts(
     totals = totals or broker_totals(state, load)
     all_verdicts = [
         *_faults(state),
-        *_disks(state, totals),
+        *_disk_verdicts(state, totals),
         *_skews(totals),
-        *_moving(state, left_seconds, halted),
+        *_reassignment_verdicts(state, left_seconds, halted),
         *_hidden(state),
         *_racks(state),
     ]
@@ -89,7 +89,7 @@ def _named(brokers: list[int]) -> str:
     return " ".join(f"b{id}" for id in brokers[:3]) + (" …" if len(brokers) > 3 else "")
 
 
-def _disks(state: ClusterState, totals: BrokerTotals) -> Iterator[Verdict]:
+def _disk_verdicts(state: ClusterState, totals: BrokerTotals) -> Iterator[Verdict]:
     failed = [b.id for b in state.brokers if b.alive and any(d.error for d in b.log_dirs)]
     if failed:
         words = f"{_named(failed)} log dir failed"
@@ -138,7 +138,7 @@ def _skews(totals: BrokerTotals) -> list[Verdict]:
     return [verdict for _, verdict in sorted(skews, key=lambda item: -item[0])]
 
 
-def _moving(
+def _reassignment_verdicts(
     state: ClusterState, left_seconds: float | None, halted: tuple[Weight, str] | None
 ) -> list[Verdict]:
     count = int(state.reassigning.sum())

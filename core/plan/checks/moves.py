@@ -19,7 +19,7 @@ from core.units import name_list
 
 def check_base(state: ClusterState, plan: Plan) -> tuple[Finding, ...]:
     """Return which moves are from something else than what is there; their partitions must be."""
-    return tuple(_grouped((move.tp, fact) for move in plan for fact in _stale(state, move)))
+    return tuple(_group_findings((move.tp, fact) for move in plan for fact in _stale(state, move)))
 
 
 _Fact = tuple[str, object]
@@ -32,14 +32,14 @@ def check_moves(
     moves: Iterable[Move],
     reassignments: Mapping[TopicPartition, Reassignment],
 ) -> Iterator[Finding]:
-    yield from _grouped(
+    yield from _group_findings(
         (move.tp, fact)
         for move in moves
-        for fact in illegal_facts(state, move) or _doubts(state, load, move, reassignments)
+        for fact in illegal_facts(state, move) or _risk_facts(state, load, move, reassignments)
     )
 
 
-def _grouped(facts: Iterable[tuple[TopicPartition, _Fact]]) -> Iterator[Finding]:
+def _group_findings(facts: Iterable[tuple[TopicPartition, _Fact]]) -> Iterator[Finding]:
     groups: defaultdict[_Fact, list[TopicPartition]] = defaultdict(list)
     for tp, fact in facts:
         groups[fact].append(tp)
@@ -68,7 +68,7 @@ def illegal_facts(state: ClusterState, move: Move) -> list[_Fact]:
     return facts + [("no-log-dir", log_dir) for log_dir in missing_log_dirs(state, move)]
 
 
-def _doubts(
+def _risk_facts(
     state: ClusterState,
     load: Load,
     move: Move,
@@ -233,7 +233,7 @@ def clean_moves(
         at_rows = np.array([rows[at] for at in chosen], np.int64)
         before = np.array([moves[at].before for at in chosen], np.int32)
         after = np.array([moves[at].after for at in chosen], np.int32)
-        fine = _at_rest(state, load, at_rows, replicas) & _sound(state, at_rows, before, after)
+        fine = _is_stable(state, load, at_rows, replicas) & _is_valid(state, at_rows, before, after)
         for at, row, is_fine in zip(chosen, at_rows.tolist(), fine.tolist(), strict=True):
             topic = state.topics[int(state.topic_of[row])]
             same = not (moves[at].topic_id and topic.id) or moves[at].topic_id == topic.id
@@ -241,7 +241,7 @@ def clean_moves(
     return is_clean
 
 
-def _at_rest(state: ClusterState, load: Load, rows: Int64, replicas: int) -> Bool:
+def _is_stable(state: ClusterState, load: Load, rows: Int64, replicas: int) -> Bool:
     """Return which partitions are led, in sync, not moving, known, and have so many replicas."""
     off = state.moving.copy()
     off[state.partition_of_replica[~state.in_sync]] = True
@@ -249,20 +249,20 @@ def _at_rest(state: ClusterState, load: Load, rows: Int64, replicas: int) -> Boo
     return np.asarray(~off[rows] & (np.diff(state.replica_start)[rows] == replicas), np.bool_)
 
 
-def _sound(state: ClusterState, rows: Int64, before: Int32, after: Int32) -> Bool:
+def _is_valid(state: ClusterState, rows: Int64, before: Int32, after: Int32) -> Bool:
     """Return which moves begin where the cluster is, and end on live brokers, as well spread."""
     places = state.replica_start[:-1][rows][:, None] + np.arange(before.shape[1])
     held = state.replica_broker[np.minimum(places, state.replica_count - 1)]
     alive = np.array([broker.id for broker in state.brokers if broker.alive], np.int32)
     known = np.isin(before, state.broker_ids) & np.isin(after, alive)
-    fine = ((held == before) & known & (_together(after) == 1)).all(axis=1)
+    fine = ((held == before) & known & (_count_equal_in_row(after) == 1)).all(axis=1)
     names = sorted({broker.rack for broker in state.brokers if broker.rack is not None})
     if names:
         old, new = _rack_numbers(state, names, before), _rack_numbers(state, names, after)
-        was, becomes = _together(old), _together(new)
+        was, becomes = _count_equal_in_row(old), _count_equal_in_row(new)
         even = -(-after.shape[1] // len(names))
         fine &= (old != NOBODY).all(axis=1) & (new != NOBODY).all(axis=1)
-        fine &= _kinds(becomes) >= _kinds(was)
+        fine &= _count_distinct(becomes) >= _count_distinct(was)
         fine &= becomes.max(axis=1) <= np.maximum(even, was.max(axis=1))
     return np.asarray(fine, np.bool_)
 
@@ -274,11 +274,11 @@ def _rack_numbers(state: ClusterState, names: Sequence[str], brokers: Int32) -> 
     return np.array(racks, np.int32)[at]
 
 
-def _together(values: Int32) -> Int64:
+def _count_equal_in_row(values: Int32) -> Int64:
     """Return for each value how many of its row are the same, itself among them."""
     return np.asarray((values[:, :, None] == values[:, None, :]).sum(axis=2), np.int64)
 
 
-def _kinds(together: Int64) -> Int64:
+def _count_distinct(together: Int64) -> Int64:
     """Return how many different values each row has: each adds one over how often it is there."""
     return np.asarray(np.rint((1 / together).sum(axis=1)), np.int64)

@@ -136,7 +136,7 @@ def estimate_within(
     needed = max(1, *(math.ceil(load.required_bytes_per_s(seconds)) for load in task.loads))
     if not task.known:
         return estimate_task(task, needed, calibration)
-    limit = _limit(side_rows(task.what.side_loads, seconds, {}))
+    limit = _limiting_side(side_rows(task.what.side_loads, seconds, {}))
     learned = calibration.sides.get(limit.side) if limit is not None else None
     recommended = min_rate(task, seconds, learned)
     if recommended is None:
@@ -233,7 +233,7 @@ def _with_dirs(
         seconds=seconds,
         range_seconds=between,
         never=never,
-        limit=limit if never else _limit(rows),
+        limit=limit if never else _limiting_side(rows),
         rows=rows,
         total_bytes=estimate.total_bytes + dirs.total_bytes,
         note=" ".join(notes),
@@ -277,7 +277,7 @@ def _copied(
         if time_range.never:
             limit, never = explain_never(loads, rate, task.room)
         else:
-            slowest = _limit(side_rows(loads, deadline_seconds or time_range.seconds, {}))
+            slowest = _limiting_side(side_rows(loads, deadline_seconds or time_range.seconds, {}))
             learned = calibration.sides.get(slowest.side) if slowest is not None else None
             if learned is not None and rate != UNLIMITED:
                 own = time_range.seconds, time_range.range_seconds
@@ -294,7 +294,7 @@ def _copied(
         seconds,
         None if ending is None else ending.range_seconds,
         never,
-        limit or _limit(rows),
+        limit or _limiting_side(rows),
         rows,
         what.total_bytes,
         note=" ".join(notes),
@@ -326,7 +326,7 @@ def side_rows(
     )
 
 
-def _limit(rows: Sequence[SideRow]) -> BrokerSide | None:
+def _limiting_side(rows: Sequence[SideRow]) -> BrokerSide | None:
     if not rows:
         return None
     worst = max(

@@ -12,7 +12,7 @@ def format_estimate(estimate: Estimate) -> dict[str, Any]:
     """Return what `trimtab estimate --json` says of the time."""
     limit = estimate.limit
     return {
-        "seconds": _rounded(estimate.seconds),
+        "seconds": _round_seconds(estimate.seconds),
         "range_seconds": _range(estimate.range_seconds),
         "never": estimate.never,
         "note": estimate.note or None,
@@ -31,7 +31,7 @@ def format_estimate(estimate: Estimate) -> dict[str, Any]:
                 if row.sizes_unknown or row.rates_unknown
                 else row.required_bytes_per_s,
                 "limit_bytes_per_s": estimate.limit_of(row.broker, row.side),
-                "seconds": _rounded(row.seconds),
+                "seconds": _round_seconds(row.seconds),
             }
             for row in estimate.rows
         ],
@@ -50,7 +50,7 @@ def format_peak_usage(usage: PeakUsage) -> dict[str, Any]:
             "fraction": round(near.fraction, 4),
         },
         "peak_extra": [
-            {"broker": disk.broker, "bytes": disk.bytes, "seconds": _rounded(disk.at_seconds)}
+            {"broker": disk.broker, "bytes": disk.bytes, "seconds": _round_seconds(disk.at_seconds)}
             for disk in usage.extra
         ],
     }
@@ -106,14 +106,14 @@ def format_calibration(estimate: Estimate | None) -> dict[str, Any] | None:
     return {
         "runs": calibrated.runs,
         "factor": None if calibrated.factor is None else round(calibrated.factor, 4),
-        "uncalibrated_seconds": _rounded(calibrated.seconds),
+        "uncalibrated_seconds": _round_seconds(calibrated.seconds),
         "uncalibrated_range_seconds": _range(calibrated.range_seconds),
     }
 
 
 def _range(seconds: tuple[float, float] | None) -> list[float | None] | None:
-    return None if seconds is None else [_rounded(second) for second in seconds]
+    return None if seconds is None else [_round_seconds(second) for second in seconds]
 
 
-def _rounded(seconds: float | None) -> float | None:
+def _round_seconds(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 1)

@@ -17,7 +17,7 @@ def explain_never(
     if room and (rate == UNLIMITED or rate > load.background):
         slowest = max(room, key=lambda side: loads[side].background / room[side])
         return slowest, (
-            f"Broker {slowest.broker} {_has_room(slowest, room)} besides what it does anyway; what "
+            f"Broker {slowest.broker} {_headroom(slowest, room)} besides what it does anyway; what "
             "is produced to the moving partitions meanwhile never catches up."
         )
     if side.side is Side.LOG_DIRS:
@@ -46,10 +46,10 @@ def format_slowest_link(
 ) -> str:
     """Return which link copies take the longest on, and how fast it is."""
     side = max(room, key=lambda side: loads[side].bytes / room[side])
-    return f"broker {side.broker} {_has_room(side, room)}"
+    return f"broker {side.broker} {_headroom(side, room)}"
 
 
-def _has_room(side: BrokerSide, room: Mapping[BrokerSide, float]) -> str:
+def _headroom(side: BrokerSide, room: Mapping[BrokerSide, float]) -> str:
     does = "send" if side.side is Side.LEADER else "take in"
     return f"has room to {does} {format_rate(room[side])}"
 

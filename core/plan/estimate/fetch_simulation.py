@@ -81,7 +81,7 @@ class RunningCopies:
 
 
 @dataclass(slots=True)
-class _Part:
+class _CopyProgress:
     """One copy's way to the end of its leader's log, which moves on while it is copied."""
 
     index: int
@@ -98,7 +98,7 @@ class _Fetcher:
     idle_seconds: float
     stagger: float
     """When it begins after a submission, 0 to 1; nobody knows, so it is spread evenly."""
-    parts: deque[_Part] = field(default_factory=deque)
+    parts: deque[_CopyProgress] = field(default_factory=deque)
 
 
 def simulate_copies(
@@ -195,14 +195,14 @@ class _FetchSimulation:
             fetcher = self.fetchers[flow]
             wait = self._step(fetcher)
             if fetcher.parts:
-                self._awake(fetcher, self.now + wait)
+                self._schedule_fetch(fetcher, self.now + wait)
         self.now = max(self.now, self.links.free_at)
 
     def flow(self, steps: int) -> average_rates.FluidFlows | None:
         """Let what is left flow at the rates that the steps average to; None when nothing is."""
         units: defaultdict[tuple[Flow, int], list[average_rates.RemainingCopy]] = defaultdict(list)
         running = [part for fetcher in self.fetchers.values() for part in fetcher.parts]
-        waiting = [_Part(at, self.copies[at]) for at in self.submissions.waiting]
+        waiting = [_CopyProgress(at, self.copies[at]) for at in self.submissions.waiting]
         open_later = Counter(part.copy.tp for part in waiting)
         for parts, open_copies in ((running, self.open_copies), (waiting, open_later)):
             for part in parts:
@@ -243,16 +243,16 @@ class _FetchSimulation:
         asleep = [fetcher for fetcher in self.fetchers.values() if not fetcher.parts]
         for at in batch:
             copy = self.copies[at]
-            self.fetchers[copy.flow].parts.append(_Part(at, copy))
+            self.fetchers[copy.flow].parts.append(_CopyProgress(at, copy))
             if not self.open_copies[copy.tp]:
                 self.sent_in_sync[copy.leader] += copy.in_bytes_per_s * copy.followers
             self.open_copies[copy.tp] += 1
         woken = [fetcher for fetcher in asleep if fetcher.parts]
         first = min((fetcher.stagger for fetcher in woken), default=0.0)
         for fetcher in woken:
-            self._awake(fetcher, self.now + (fetcher.stagger - first) * STAGGER_SECONDS)
+            self._schedule_fetch(fetcher, self.now + (fetcher.stagger - first) * STAGGER_SECONDS)
 
-    def _awake(self, fetcher: _Fetcher, at: float) -> None:
+    def _schedule_fetch(self, fetcher: _Fetcher, at: float) -> None:
         heapq.heappush(self.heap, (at, fetcher.stagger, fetcher.flow))
 
     def _step(self, fetcher: _Fetcher) -> float:
@@ -268,7 +268,7 @@ class _FetchSimulation:
             return min(fetcher.idle_seconds, max(wait_seconds(appended), APPEND_SECONDS))
         counted = brought = 0.0
         full = PARTITION_FETCH_BYTES / self.conditions.cut
-        ending: list[_Part] = []
+        ending: list[_CopyProgress] = []
         for _ in range(min(PARTITIONS_A_FETCH, len(fetcher.parts))):
             part = fetcher.parts.popleft()
             left = part.left(now)
@@ -290,7 +290,7 @@ class _FetchSimulation:
         receives.record(now + took, counted)
         return took
 
-    def _catch_up(self, fetcher: _Fetcher, part: _Part, arrived: float) -> None:
+    def _catch_up(self, fetcher: _Fetcher, part: _CopyProgress, arrived: float) -> None:
         """The replica enters the ISR; with the partition's last one, its throttle pairs go."""
         copy = part.copy
         self.ends[part.index] = arrived + ROUND_TRIP_SECONDS

@@ -117,7 +117,7 @@ class DiskLane:
 
 
 @dataclass(slots=True)
-class _Disks:
+class _DiskChanges:
     """What comes to a broker's disks (from, to, bytes) and what leaves them (when, bytes)."""
 
     comes: list[tuple[float, float, int]] = field(default_factory=list)
@@ -143,7 +143,7 @@ class _Disks:
         return list(dict.fromkeys(DiskPoint(float(moment), int(size)) for moment, size in points))
 
 
-def _thinned(course: Sequence[DiskPoint], peak: DiskPoint) -> tuple[DiskPoint, ...]:
+def _drop_small_changes(course: Sequence[DiskPoint], peak: DiskPoint) -> tuple[DiskPoint, ...]:
     """Return a course without small changes; its first point, its last and `peak` stay."""
     change = max(CHANGE * peak.bytes, 1)
     while True:
@@ -164,9 +164,9 @@ def estimate_extra_disk(
 
     Where the plan was not simulated, all of it arrives before anything leaves.
     """
-    when = _when(estimate)
+    when = _spans(estimate)
     timed = True
-    disks: defaultdict[int, _Disks] = defaultdict(_Disks)
+    disks: defaultdict[int, _DiskChanges] = defaultdict(_DiskChanges)
     unknown: set[int] = set()
     for move in plan:
         row = state.find(move.tp)
@@ -203,7 +203,7 @@ def estimate_extra_disk(
                 continue
             course = disk.course()
             peak = max(course, key=lambda held: held.bytes)
-            kept, space = _thinned(course, peak), _disk_space(state, broker)
+            kept, space = _drop_small_changes(course, peak), _disk_space(state, broker)
             lanes.append(DiskLane(broker, peak.bytes, peak.at_seconds, kept, *space))
     return tuple(
         sorted(
@@ -221,7 +221,7 @@ def _disk_space(state: ClusterState, broker: int) -> tuple[int | None, int | Non
     return (None if whole is None or free is None else whole - free), whole
 
 
-def _when(estimate: Estimate) -> Mapping[tuple[TopicPartition | None, int], tuple[float, float]]:
+def _spans(estimate: Estimate) -> Mapping[tuple[TopicPartition | None, int], tuple[float, float]]:
     """Return when each new replica is copied, after the start of an apply; log dirs by broker."""
     spans: dict[tuple[TopicPartition | None, int], tuple[float, float]] = {
         (None, row.broker): (START_SECONDS, row.seconds)

@@ -77,13 +77,13 @@ def default_rate(table: Sequence[Estimate]) -> int | None:
     capacity, as far as that is known. Where one does at all of them it is the slowest.
     """
     rows = [row for row in table if row.seconds is not None]
-    chosen = _soon([row for row in rows if row.near_capacity is None] or rows[:1])
+    chosen = _select_soon_enough([row for row in rows if row.near_capacity is None] or rows[:1])
     return chosen.rate_bytes_per_s if chosen is not None else None
 
 
 def slower_reason(table: Sequence[Estimate]) -> str:
     """Return why the rate to begin with is slower than it would be; "" where it is not."""
-    usual = _soon([row for row in table if row.seconds is not None])
+    usual = _select_soon_enough([row for row in table if row.seconds is not None])
     if usual is None or usual.near_capacity is None:
         return ""
     if usual.rate_bytes_per_s == default_rate(table):
@@ -91,7 +91,7 @@ def slower_reason(table: Sequence[Estimate]) -> str:
     return f"at {format_rate(usual.rate_bytes_per_s)} {usual.near_capacity.words}"
 
 
-def _soon(ending: Sequence[Estimate]) -> Estimate | None:
+def _select_soon_enough(ending: Sequence[Estimate]) -> Estimate | None:
     done = [(row, row.seconds) for row in ending if row.seconds is not None]
     at_once = [row for row, seconds in done if seconds <= AT_ONCE_SECONDS]
     if at_once and at_once[0].rate_bytes_per_s <= GENTLE_BYTES_PER_S:

@@ -104,7 +104,7 @@ def choose_rates(
     if len(task.what.copies) > MAX_COPIES:
         return alike
     near = find_near_capacity(task.bearings, rate_bytes_per_s)
-    tried = sorted(_tries(task, alike, seconds, raises), key=lambda attempt: attempt[0])
+    tried = sorted(_candidate_rates(task, alike, seconds, raises), key=lambda attempt: attempt[0])
     for total, candidate in tried:
         if total > WORTH * alike.total_bytes_per_s(sides):
             break
@@ -121,7 +121,7 @@ def choose_rates(
     return alike
 
 
-def _tries(
+def _candidate_rates(
     task: Task, alike: ChosenRates, seconds: float, raises: Sequence[float]
 ) -> Iterator[tuple[int, ChosenRates]]:
     fits = seconds - AROUND_RANGE[1]

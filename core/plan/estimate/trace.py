@@ -97,7 +97,7 @@ class Trace:
         return dict(of)
 
     @cached_property
-    def _fetched(self) -> Mapping[BrokerSide, tuple[list[float], list[float]]]:
+    def _fetches_by_side(self) -> Mapping[BrokerSide, tuple[list[float], list[float]]]:
         of: defaultdict[BrokerSide, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
         for at, flow, size in self.fetches:
             for side in flow.sides:
@@ -106,7 +106,7 @@ class Trace:
         return of
 
     @cached_property
-    def _flowed(self) -> Mapping[BrokerSide, Floats]:
+    def _cumulative_flow(self) -> Mapping[BrokerSide, Floats]:
         """Return what each side has moved since the flow began, at each of its times."""
         bytes_by_side: dict[BrokerSide, Floats] = {}
         flowed = self.flowed
@@ -129,9 +129,9 @@ class Trace:
     def steps(self, side: BrokerSide) -> tuple[Step, ...]:
         """Return what a side copies over time: all of it, until its last copy ends."""
         borders = self._borders(side)
-        when, sizes = self._fetched.get(side, ([], []))
+        when, sizes = self._fetches_by_side.get(side, ([], []))
         moved = np.histogram(when, borders, weights=sizes)[0].astype(np.float64)
-        flowed = self._flowed.get(side)
+        flowed = self._cumulative_flow.get(side)
         if flowed is not None and self.flowed is not None:
             moved += np.diff(np.interp(borders, self.flowed.times, flowed))
         rates = moved / np.diff(borders)
@@ -157,7 +157,7 @@ class Trace:
 
     def _borders(self, side: BrokerSide) -> Floats:
         """Return where cells begin and end: what was fetched, then each change."""
-        when, _ = self._fetched.get(side, ([], []))
+        when, _ = self._fetches_by_side.get(side, ([], []))
         times = np.array(self.flowed.times if self.flowed is not None else [])
         borders: set[float] = set()
         for begin, end in self._in_flight[side]:

@@ -129,7 +129,7 @@ def _parse_plan(document: dict[str, Any], name: str) -> PlanDocument:
             log_dirs[tp] = named
     plain = PlanDocument(name, targets, log_dirs)
     ours = root.child("trimtab")
-    return plain if ours is None else _with_ours(plain, ours)
+    return plain if ours is None else _with_trimtab_fields(plain, ours)
 
 
 def _parse_proposals(document: Mapping[str, Any], name: str) -> PlanDocument:
@@ -156,7 +156,7 @@ def _parse_proposals(document: Mapping[str, Any], name: str) -> PlanDocument:
     return PlanDocument(name, targets, {}, base=base, notes=("from Cruise Control's proposals",))
 
 
-def _with_ours(document: PlanDocument, ours: JsonObject) -> PlanDocument:
+def _with_trimtab_fields(document: PlanDocument, ours: JsonObject) -> PlanDocument:
     name = document.name
     kind, _, major = ours.get("format", str, "").partition("/")
     if kind != FORMAT or not major.isdecimal():

@@ -79,10 +79,10 @@ def bind_document(
     if state is not None:
         refuse_other_cluster(document, state)
         if not loosely:
-            _refuse_misfits(document, state)
+            _refuse_unknown_targets(document, state)
     moves = []
     for tp, target in document.targets.items():
-        base = _base_of(document, state, tp)
+        base = _move_base(document, state, tp)
         move = Move(tp, base.replicas, target, base.topic_id, reason=base.reason)
         moves.append(_with_dirs(document, state, move))
     cluster_id = document.cluster_id or (state.cluster_id if state else None)
@@ -99,7 +99,7 @@ def refuse_other_cluster(document: PlanDocument, state: ClusterState) -> None:
         )
 
 
-def _base_of(document: PlanDocument, state: ClusterState | None, tp: TopicPartition) -> MoveBase:
+def _move_base(document: PlanDocument, state: ClusterState | None, tp: TopicPartition) -> MoveBase:
     if document.base is not None and tp in document.base:
         return document.base[tp]
     if state is None:
@@ -136,7 +136,7 @@ def _with_dirs(document: PlanDocument, state: ClusterState | None, move: Move) -
     return replace(move, log_dirs=targets, log_dirs_before=log_dirs_before)
 
 
-def _refuse_misfits(document: PlanDocument, state: ClusterState) -> None:
+def _refuse_unknown_targets(document: PlanDocument, state: ClusterState) -> None:
     name = document.name
     for tp, replicas in document.targets.items():
         if state.find(tp) is None:

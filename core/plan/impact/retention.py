@@ -97,7 +97,7 @@ def estimate_retention_savings(
         for move, row in moves_with_rows(state, plan)
         if move.receiving and state.partition_size_bytes[row] >= 0
     }
-    topics = _by_age(state, plan)
+    topics = _aging_topics(state, plan)
     readers = _readers(state, load, groups or (), topics)
     if seconds is None:
         behind = max((r.behind_seconds or 0.0 for r in readers), default=0.0) * TIMES_BEHIND
@@ -105,7 +105,7 @@ def estimate_retention_savings(
     shrunk_topics = [
         shrunk
         for topic in topics
-        if (shrunk := _shrunk(state, load, copies, topic, seconds)) is not None
+        if (shrunk := _topic_savings(state, load, copies, topic, seconds)) is not None
     ]
     if not shrunk_topics:
         return None
@@ -113,10 +113,10 @@ def estimate_retention_savings(
     return RetentionSavings(
         seconds,
         tuple(sorted(shrunk_topics, key=lambda shrunk: (-shrunk.most_bytes, shrunk.topic))),
-        _losing(readers, seconds),
+        _losing_readers(readers, seconds),
         tuple(r for r in readers if r.behind_seconds is None),
         tuple(topic.name for topic in topics if _retention_ms(topic) == FOREVER_MS),
-        _are_known(groups),
+        _are_groups_known(groups),
         *remote,
     )
 
@@ -148,10 +148,10 @@ def check_retention(
             f"{name_list(unknown)}: whether it is kept in remote storage, too, is not known; there "
             "retention.ms deletes the same records for good.",
         )
-    topics = [topic for topic in _by_age(state, plan) if _is_lowered(topic, retention_ms)]
+    topics = [topic for topic in _aging_topics(state, plan) if _is_lowered(topic, retention_ms)]
     if not topics:
         return
-    if not _are_known(groups):
+    if not _are_groups_known(groups):
         denied = [group.id for group in groups or () if group.unknown]
         which = "Which groups have yet to read it"
         if denied:
@@ -159,7 +159,7 @@ def check_retention(
             which += f"({name_list(denied)})"
         yield finding("unread", f"{which} is not known.")
     readers = _readers(state, load, groups or (), topics)
-    for losing in _losing(readers, retention_ms / 1000):
+    for losing in _losing_readers(readers, retention_ms / 1000):
         behind = format_duration(losing.behind_seconds or 0.0)
         yield finding(
             "unread",
@@ -175,14 +175,14 @@ def in_remote_storage(
     state: ClusterState, plan: Plan, retention_ms: int
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return which topics that a run would lower are in remote storage, too; and which may be."""
-    lowered = [topic for topic in _by_age(state, plan) if _is_lowered(topic, retention_ms)]
+    lowered = [topic for topic in _aging_topics(state, plan) if _is_lowered(topic, retention_ms)]
     return (
         tuple(topic.name for topic in lowered if topic.remote_storage),
         tuple(topic.name for topic in lowered if topic.remote_storage is None),
     )
 
 
-def _by_age(state: ClusterState, plan: Plan) -> list[Topic]:
+def _aging_topics(state: ClusterState, plan: Plan) -> list[Topic]:
     """Return the topics that are copied and of which something is, or may be, deleted by age."""
     names = {move.tp.topic for move in plan if move.receiving}
     names -= set(only_compacted(state, names))
@@ -194,12 +194,12 @@ def _is_lowered(topic: Topic, retention_ms: int) -> bool:
     return topic.retention_ms is None or not 0 <= topic.retention_ms <= retention_ms
 
 
-def _are_known(groups: Sequence[DocumentGroup] | None) -> bool:
+def _are_groups_known(groups: Sequence[DocumentGroup] | None) -> bool:
     """Return whether it is wholly known who reads what."""
     return groups is not None and not any(group.unknown for group in groups)
 
 
-def _losing(readers: Iterable[LaggingReader], seconds: float) -> tuple[LaggingReader, ...]:
+def _losing_readers(readers: Iterable[LaggingReader], seconds: float) -> tuple[LaggingReader, ...]:
     return tuple(r for r in readers if r.behind_seconds is not None and r.behind_seconds > seconds)
 
 
@@ -218,7 +218,7 @@ def _retention_ms(topic: Topic) -> int | None:
     return topic.retention_ms if "delete" in (topic.cleanup_policy or "") else None
 
 
-def _shrunk(
+def _topic_savings(
     state: ClusterState, load: Load, copies: dict[int, int], topic: Topic, seconds: int
 ) -> TopicSavings | None:
     retention_ms = _retention_ms(topic)

@@ -119,7 +119,7 @@ class BrokerDirs:
                 here = np.flatnonzero(self.rows == row)
                 self.at[here] = target
                 self._fill(target, max(0.0, float(self.sizes[here].sum()) - copy.size_bytes))
-        self._take_placed(coming.placed.get(id, ()), known)
+        self._apply_kept_placements(coming.placed.get(id, ()), known)
         hidden = state.hidden.bytes_by_dir(id) if state.hidden else {}
         self._hidden = np.array([hidden.get(path, 0) for path in self.paths], np.float64)
         self.before: Float64 = self._hidden + np.bincount(self.at, self.sizes, len(dirs))
@@ -136,7 +136,7 @@ class BrokerDirs:
         parts = parts if all(totals) else np.ones(len(dirs))
         self.share: Float64 = parts / parts.sum() * whole
         self.low, self.high = self.share * (1 - band), self.share * (1 + band)
-        landed = [(row, self._land(size)) for row, size in lands]
+        landed = [(row, self._place_incoming(size)) for row, size in lands]
         self.landed = {row: at for row, at in landed if at is not None}
         self.homeless = [row for row, at in landed if at is None]
         self.moved: list[int] = []
@@ -149,7 +149,7 @@ class BrokerDirs:
         """Take room in a log dir, and in those that lie on its disk."""
         self.room[self._disk == self._disk[target]] -= size
 
-    def _take_placed(
+    def _apply_kept_placements(
         self, placed: Sequence[tuple[int, float, str]], known: Mapping[str, int]
     ) -> None:
         """Take what a kept plan puts into a log dir for there already, with the room it needs."""
@@ -166,7 +166,7 @@ class BrokerDirs:
             self.at[here] = target
             self._fill(target, float(self.sizes[here].sum()))
 
-    def _land(self, size: float) -> int | None:
+    def _place_incoming(self, size: float) -> int | None:
         """Take a new replica in where there is least, in shares; None where none has the room."""
         roomy = np.flatnonzero(self.room >= size)
         if not len(roomy):

@@ -32,16 +32,16 @@ def find_conflicts(
     state: ClusterState, request: PlanRequest, names: Names = FLAGS
 ) -> Iterator[Conflict]:
     """Yield what is wrong with what is wanted; fields are called by their `names`."""
-    yield from _unknown(state, request)
-    yield from _exclusive(request, names)
-    yield from _twice(request, names)
-    yield from _replaced(request, names)
-    yield from _scope(request, names)
-    yield from _too_few(state, request, names)
-    yield from _too_many(state, request, names)
+    yield from _unusable_brokers(state, request)
+    yield from _exclusive_fields(request, names)
+    yield from _conflicting_roles(request, names)
+    yield from _invalid_replacements(request, names)
+    yield from _scope_conflicts(request, names)
+    yield from _too_few_brokers(state, request, names)
+    yield from _excess_replicas(state, request, names)
 
 
-def _unknown(state: ClusterState, request: PlanRequest) -> Iterator[Conflict]:
+def _unusable_brokers(state: ClusterState, request: PlanRequest) -> Iterator[Conflict]:
     known = state.broker_by_id
     receiving = {
         Field.ADD: request.fill,
@@ -65,7 +65,7 @@ def _unknown(state: ClusterState, request: PlanRequest) -> Iterator[Conflict]:
         yield Conflict((field,), title, "Start it first.")
 
 
-def _exclusive(request: PlanRequest, names: Names) -> Iterator[Conflict]:
+def _exclusive_fields(request: PlanRequest, names: Names) -> Iterator[Conflict]:
     """Yield what has to copy where leaders alone are chosen, or where all is to be evened out."""
     forced = {
         Field.DRAIN: bool(request.drain),
@@ -95,7 +95,7 @@ def _exclusive(request: PlanRequest, names: Names) -> Iterator[Conflict]:
             )
 
 
-def _twice(request: PlanRequest, names: Names) -> Iterator[Conflict]:
+def _conflicting_roles(request: PlanRequest, names: Names) -> Iterator[Conflict]:
     """Yield what is wanted of one broker twice, and is not the same."""
     drained = Field.DRAIN, request.drain, "to be drained"
     filled = Field.ADD, request.fill, "to be filled"
@@ -118,7 +118,7 @@ def _twice(request: PlanRequest, names: Names) -> Iterator[Conflict]:
             )
 
 
-def _replaced(request: PlanRequest, names: Names) -> Iterator[Conflict]:
+def _invalid_replacements(request: PlanRequest, names: Names) -> Iterator[Conflict]:
     """Yield pairs of which no plan follows: onto itself, twice, or one after the other."""
     name = names[Field.REPLACE]
     old, new = request.old, request.new
@@ -134,7 +134,7 @@ def _replaced(request: PlanRequest, names: Names) -> Iterator[Conflict]:
         yield Conflict((Field.REPLACE,), why, f"Give each broker one place in {name}.")
 
 
-def _scope(request: PlanRequest, names: Names) -> Iterator[Conflict]:
+def _scope_conflicts(request: PlanRequest, names: Names) -> Iterator[Conflict]:
     """Yield what does not go with brokers that alone hold the topics, and with ignored racks."""
     only = names[Field.BROKERS]
     if request.brokers and request.fill:
@@ -158,7 +158,7 @@ def _scope(request: PlanRequest, names: Names) -> Iterator[Conflict]:
         )
 
 
-def _too_few(state: ClusterState, request: PlanRequest, names: Names) -> Iterator[Conflict]:
+def _too_few_brokers(state: ClusterState, request: PlanRequest, names: Names) -> Iterator[Conflict]:
     alive = set(state.alive_ids)
     leaving = [
         field
@@ -190,7 +190,7 @@ def _too_few(state: ClusterState, request: PlanRequest, names: Names) -> Iterato
         )
 
 
-def _too_many(state: ClusterState, request: PlanRequest, names: Names) -> Iterator[Conflict]:
+def _excess_replicas(state: ClusterState, request: PlanRequest, names: Names) -> Iterator[Conflict]:
     """Yield a limit of replicas for each broker that no evening out can keep."""
     if request.max_replicas == INF or request.brokers or request.forces or request.fill:
         return

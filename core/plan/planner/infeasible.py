@@ -110,7 +110,7 @@ def _reason_words(
         case Field.MAX_REPLICAS:
             return f"{names[why]} allows no broker that could take them more; raise it"
         case Obstacle.ROOM:
-            return f"{why.value} ({_max_room(on, rows)}); add disk, or lower retention"
+            return f"{why.value} ({_room_text(on, rows)}); add disk, or lower retention"
         case Obstacle.CAPACITY:
             return f"{why.value}; add brokers, or lower what is produced"
         case Field.KEEP:
@@ -129,7 +129,7 @@ def _reason_words(
     return f"{names[why]} allows no more, {needs}; raise it, or plan the rest when this is done"
 
 
-def _max_room(on: Placement, rows: Sequence[int]) -> str:
+def _room_text(on: Placement, rows: Sequence[int]) -> str:
     """Say how much may still be filled of those that do not hold all of these partitions."""
     able = [
         broker

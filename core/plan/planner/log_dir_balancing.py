@@ -98,7 +98,7 @@ def balance_log_dirs(
             notes.append(f"What log dirs broker {broker.id} has is not known.")
         if len(dirs) > 1:
             brokers.append(BrokerDirs(state, broker.id, dirs, movable, request.band, coming))
-    unsized = {b.id: count for b in chosen if (count := _unsized(state, b))}
+    unsized = {b.id: count for b in chosen if (count := _count_unsized(state, b))}
     notes += [
         f"What {counted(count, 'replica')} of broker {id} take{'s' if count == 1 else ''}, or in "
         "which log dir, is not known: whether these are even cannot be said."
@@ -136,7 +136,7 @@ def balance_log_dirs(
     )
 
 
-def _unsized(state: ClusterState, broker: Broker) -> int:
+def _count_unsized(state: ClusterState, broker: Broker) -> int:
     """Return how many replicas of a broker have no known size or log dir, where it has several.
 
     Those in an offline log dir are known to lie there, as are new ones not to be whole.

@@ -106,7 +106,7 @@ def place_by_load(
     """
     given = build_problem(state, load)
     on = Placement(given)
-    item = _item(given.items, load, replicas, expected)
+    item = _replica_load(given.items, load, replicas, expected)
     coming = item * partitions
     coming[list(REPLICA_MEASURES)] *= replicas
     whole = (on.carried[given.counts].sum(axis=0) + coming)[None, :] * given.parts
@@ -154,7 +154,7 @@ def without_room(
 ) -> list[str]:
     """Say which brokers have no room for what new partitions are expected to bring them."""
     given = build_problem(state, load)
-    size = float(_item(given.items, load, 1, expected)[Measure.DISK])
+    size = float(_replica_load(given.items, load, 1, expected)[Measure.DISK])
     brings = Counter(broker for replicas in layout for broker in replicas)
     sentences = []
     for row, broker in enumerate(given.ids.tolist()):
@@ -168,7 +168,7 @@ def without_room(
     return sentences
 
 
-def _item(items: Float64, load: Load, replicas: int, expected: Expected) -> Float64:
+def _replica_load(items: Float64, load: Load, replicas: int, expected: Expected) -> Float64:
     """Return what one replica (its leader, for measures of leaders) of a new partition adds."""
     usual = items.mean(axis=0) if len(items) else np.zeros(MEASURES)
     read = float(np.nan_to_num(load.out_bytes_per_s).mean()) if len(items) else 0.0

@@ -73,7 +73,7 @@ def hidden_stay(state: ClusterState, leaving: Collection[int]) -> Iterator[str]:
             f"{brokers_do(keep, 'keeps', 'keep')} {count} of topics that are hidden: allow "
             "DESCRIBE on them, and plan again."
         )
-    if (doubt := _doubted(state, leaving) - set(keep)) and not _only_down(state):
+    if (doubt := _unsure_brokers(state, leaving) - set(keep)) and not _are_unknown_down(state):
         get = "gets" if len(doubt) == 1 else "get"
         yield (
             f"Whether {broker_list(sorted(doubt))} {get} empty is not known: topics may be hidden "
@@ -83,8 +83,8 @@ def hidden_stay(state: ClusterState, leaving: Collection[int]) -> Iterator[str]:
 
 def hidden_down(state: ClusterState, leaving: Collection[int]) -> list[str]:
     """Say of which brokers that are down nobody knows, and nothing else hints, what they hold."""
-    doubt = sorted(_doubted(state, leaving))
-    if not doubt or not _only_down(state):
+    doubt = sorted(_unsure_brokers(state, leaving))
+    if not doubt or not _are_unknown_down(state):
         return []
     they_hold = "it holds" if len(doubt) == 1 else "they hold"
     return [
@@ -93,7 +93,7 @@ def hidden_down(state: ClusterState, leaving: Collection[int]) -> list[str]:
     ]
 
 
-def _doubted(state: ClusterState, leaving: Collection[int]) -> set[int]:
+def _unsure_brokers(state: ClusterState, leaving: Collection[int]) -> set[int]:
     """Return of which brokers that leave it is not known whether they hold what is hidden."""
     hidden = state.hidden
     if hidden is None:
@@ -103,7 +103,7 @@ def _doubted(state: ClusterState, leaving: Collection[int]) -> set[int]:
     return set(leaving).intersection(hidden.unknown_brokers)
 
 
-def _only_down(state: ClusterState) -> bool:
+def _are_unknown_down(state: ClusterState) -> bool:
     """Return whether nothing is hidden, as all brokers tell that are up."""
     if state.hidden is None or not state.hidden.has_only_unknown_brokers:
         return False

@@ -106,8 +106,8 @@ def build_result(
     other_leader = start.at[:, 0] != target.at[:, 0]
     changed = np.flatnonzero(other_leader | others.any(axis=1) | more)
     before, after = (
-        _assigned(given.ids, start.at[changed]),
-        _assigned(given.ids, target.at[changed]),
+        _broker_ids(given.ids, start.at[changed]),
+        _broker_ids(given.ids, target.at[changed]),
     )
     topics = [state.topics[at] for at in state.topic_of[changed].tolist()]
     reasons = _reasons(start, target, changed, racks=racks)
@@ -136,7 +136,7 @@ def build_result(
     )
 
 
-def _assigned(ids: Int32, at: Int32) -> list[tuple[int, ...]]:
+def _broker_ids(ids: Int32, at: Int32) -> list[tuple[int, ...]]:
     """Return the brokers' ids of broker rows [n, W], in order."""
     named = np.where(at == NOBODY, NOBODY, ids[at]).tolist()
     if not (at == NOBODY).any():
@@ -154,10 +154,10 @@ def _reasons(start: Placement, target: Placement, rows: Int64, *, racks: bool) -
     gone, come = not_in(before, after), not_in(after, before)
     other_leader = before[:, :1] != after[:, :1]
     sides = [
-        (before, gone, _furthest(start, target, REPLICA_MEASURES, 1.0)),
-        (after, come, _furthest(start, target, REPLICA_MEASURES, -1.0)),
-        (before[:, :1], other_leader, _furthest(start, target, LEADER_MEASURES, 1.0)),
-        (after[:, :1], other_leader, _furthest(start, target, LEADER_MEASURES, -1.0)),
+        (before, gone, _furthest_measures(start, target, REPLICA_MEASURES, 1.0)),
+        (after, come, _furthest_measures(start, target, REPLICA_MEASURES, -1.0)),
+        (before[:, :1], other_leader, _furthest_measures(start, target, LEADER_MEASURES, 1.0)),
+        (after[:, :1], other_leader, _furthest_measures(start, target, LEADER_MEASURES, -1.0)),
     ]
     brokers = np.hstack([at for at, _, _ in sides])
     off = np.hstack([np.where(is_one, far[at], -np.inf) for at, is_one, (far, _) in sides])
@@ -190,7 +190,7 @@ def _request_reasons(start: Placement, target: Placement, rows: Int64, *, racks:
     if racks:
         kinds, then = (_racks(on, rows) for on in (start, target))
         for at in np.flatnonzero((had == has) & (kinds < then)).tolist():
-            texts[at] = _fullest(start, int(rows[at]))
+            texts[at] = _fullest_rack_text(start, int(rows[at]))
     return texts
 
 
@@ -204,7 +204,7 @@ def _racks(on: Placement, rows: Int64) -> Int64:
     return np.asarray((known & first).sum(axis=1), np.int64)
 
 
-def _fullest(on: Placement, row: int) -> str:
+def _fullest_rack_text(on: Placement, row: int) -> str:
     """Say which rack holds most replicas of a partition, "" where none holds several."""
     known = on.problem.state.broker_by_id
     held = (on.problem.ids[at] for at in on.at[row].tolist() if at != NOBODY)
@@ -212,7 +212,7 @@ def _fullest(on: Placement, row: int) -> str:
     return next((f"rack {rack} held {n}" for rack, n in names.most_common(1) if n > 1), "")
 
 
-def _furthest(
+def _furthest_measures(
     start: Placement, target: Placement, measures: Sequence[Measure], sign: float
 ) -> tuple[Float64, Int64]:
     """Return how far each broker is above its share (below, by the sign), and in which measure.

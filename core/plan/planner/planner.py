@@ -72,20 +72,20 @@ def suggest_plan(
     given = _problem(state, load, request, request.replicas)
     start = Placement(given if request.replicas is None else _problem(state, load, request))
     target, incomplete = (
-        _forced(given, request, names) if request.forces else (Placement(given), [])
+        _force_moves(given, request, names) if request.forces else (Placement(given), [])
     )
     incomplete += notes.hidden_stay(state, request.leaving)
     incomplete += notes.kept(
         request.kept, {*request.leaving, *brokers_outside(state, request.brokers, request.exclude)}
     )
     if request.fill:
-        _filled(target, request)
+        _fill_brokers(target, request)
     elif request.brokers:
-        incomplete += _gathered(target, request, names)
+        incomplete += _gather_replicas(target, request, names)
     elif not request.forces:
-        target = _evened(given, request)
+        target = _balance_brokers(given, request)
     is_off = not request.forces or request.fill or request.brokers
-    off = _off_notes(target, request, names, bool(incomplete)) if is_off else []
+    off = _unevenness_notes(target, request, names, bool(incomplete)) if is_off else []
     incomplete += notes.over_capacity(start, target, request, names)
     elsewhere = election_notes(target) if is_off and not request.fill else []
     incomplete += elsewhere
@@ -149,7 +149,7 @@ def _problem(
     return scoped(given, request.brokers) if request.brokers else given
 
 
-def _off_notes(
+def _unevenness_notes(
     target: Placement, request: PlanRequest, names: Names, incomplete: bool
 ) -> list[str]:
     """Say what keeps brokers from getting even; what is `incomplete` has told of limits already."""
@@ -165,7 +165,7 @@ def _off_notes(
     return sentences or ([] if incomplete else infeasible.not_found(target, request))
 
 
-def _forced(given: Problem, request: PlanRequest, names: Names) -> tuple[Placement, list[str]]:
+def _force_moves(given: Problem, request: PlanRequest, names: Names) -> tuple[Placement, list[str]]:
     """Return where replicas go that must go, and what could not be done, in sentences.
 
     The number of replicas comes first, so that none is copied that goes anyway; then racks, which
@@ -210,7 +210,7 @@ def _forced(given: Problem, request: PlanRequest, names: Names) -> tuple[Placeme
     return on, sentences
 
 
-def _filled(on: Placement, request: PlanRequest) -> None:
+def _fill_brokers(on: Placement, request: PlanRequest) -> None:
     """Move data to the new brokers, none of them above the band, and have them lead."""
     given, limits = on.problem, request.limits
     keeps = np.isin(given.ids, np.array(request.new, np.int32))
@@ -223,7 +223,7 @@ def _filled(on: Placement, request: PlanRequest) -> None:
         balance_leaders(on, limits, only=given.takes)
 
 
-def _gathered(on: Placement, request: PlanRequest, names: Names) -> list[str]:
+def _gather_replicas(on: Placement, request: PlanRequest, names: Names) -> list[str]:
     """Put what may be touched on the brokers that alone are to hold it, and even those out."""
     others = brokers_outside(on.problem.state, request.brokers, request.exclude)
     rows = np.flatnonzero(np.isin(on.problem.ids, others)).tolist()
@@ -235,7 +235,7 @@ def _gathered(on: Placement, request: PlanRequest, names: Names) -> list[str]:
     return stuck
 
 
-def _evened(given: Problem, request: PlanRequest) -> Placement:
+def _balance_brokers(given: Problem, request: PlanRequest) -> Placement:
     """Return brokers made even: by leaders alone where that is enough, else by copies too.
 
     What ends worse than it began, because nothing can be evened out, is not proposed.
@@ -247,7 +247,7 @@ def _evened(given: Problem, request: PlanRequest) -> Placement:
         by_leaders = _best_leaders(given, request.limits)
         if request.leaders_only or not _off(by_leaders):
             return by_leaders
-    on = _aimed(given, _even_whole, request.limits)
+    on = _aim_inside_band(given, _even_and_refine, request.limits)
     if _off(on) < hosted:
         return on
     best = min((start, _best_leaders(given, request.limits), on), key=_off)
@@ -255,7 +255,7 @@ def _evened(given: Problem, request: PlanRequest) -> Placement:
     return best
 
 
-def _aimed(
+def _aim_inside_band(
     given: Problem, even: Callable[[Placement, Limits], object], limits: Limits
 ) -> Placement:
     """Return what evening out leads to, aimed inside the band; at its edge if not all get there.
@@ -282,14 +282,14 @@ def _even(on: Placement, limits: Limits) -> None:
         balance_leaders(on, limits)
 
 
-def _even_whole(on: Placement, limits: Limits) -> None:
+def _even_and_refine(on: Placement, limits: Limits) -> None:
     """Even all out: small clusters leave dead ends, and what helps nothing is taken back."""
     _even(on, limits)
     escape_dead_end(on, limits)
     revert_needless(on, limits)
 
 
-def _lead(on: Placement, limits: Limits) -> None:
+def _even_leaders(on: Placement, limits: Limits) -> None:
     """Choose leaders until brokers are even; what helps nothing is taken back."""
     balance_leaders(on, limits)
     revert_needless(on, limits)
@@ -311,7 +311,7 @@ def _move(on: Placement, measures: Sequence[Measure], limits: Limits) -> bool:
 def _best_leaders(given: Problem, limits: Limits) -> Placement:
     """Return the best that leaders alone do."""
     start = Placement(given)
-    return _aimed(given, _lead, limits) if _off(start, LEADER_MEASURES) else start
+    return _aim_inside_band(given, _even_leaders, limits) if _off(start, LEADER_MEASURES) else start
 
 
 def _off(on: Placement, measures: Sequence[Measure] = tuple(Measure)) -> float:

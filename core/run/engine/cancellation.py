@@ -18,7 +18,7 @@ def cancel_moves(run: RunState, observed: Observation) -> Cancel | Reorder | Non
         return Cancel(tuple(cancel))
     reorder = [
         i
-        for i, m in _to_cancel(run)
+        for i, m in _moves_to_cancel(run)
         if m.move.tp not in observed.moves_left
         and (row := observed.rows.get(m.move.tp)) is not None
         and m.move.tp not in observed.reassignments
@@ -41,7 +41,7 @@ def not_clean(run: RunState, observed: Observation) -> str:
     return f"{move.tp} cannot be cancelled: {why}; {on}{remedy}"
 
 
-def _to_cancel(run: RunState) -> list[tuple[int, RunMove]]:
+def _moves_to_cancel(run: RunState) -> list[tuple[int, RunMove]]:
     moves = ((i, run.moves[i]) for i in run.in_flight)
     return [(i, m) for i, m in moves if m.request is MoveRequest.CANCEL]
 
@@ -49,16 +49,16 @@ def _to_cancel(run: RunState) -> list[tuple[int, RunMove]]:
 def _due(run: RunState, observed: Observation) -> tuple[list[int], list[int]]:
     clean: list[int] = []
     unclean: list[int] = []
-    for index, m in _to_cancel(run):
+    for index, m in _moves_to_cancel(run):
         listed = observed.reassignments.get(m.move.tp)
         if listed is None or not (listed.target == m.move.after or never_ends(listed)):
             continue
         if not m.cancel_sent or observed.is_settled(m.move.tp):
-            (clean if _is_clean(run, m, observed) else unclean).append(index)
+            (clean if _can_cancel_cleanly(run, m, observed) else unclean).append(index)
     return clean, unclean
 
 
-def _is_clean(run: RunState, m: RunMove, observed: Observation) -> bool:
+def _can_cancel_cleanly(run: RunState, m: RunMove, observed: Observation) -> bool:
     """Return whether a cancelled partition would keep enough replicas in sync.
 
     Where all that are in sync stay and no other is on its way, going on would bring nothing more.

@@ -127,7 +127,7 @@ class Executor:
         denied = isinstance(error, AccessDeniedError)
         why = error.reason if isinstance(error, AccessDeniedError) else error.title.rstrip(".")
         patient = lost_seconds < self._patience_seconds
-        over = self._cancelled_while_denied() if denied else not patient
+        over = self._is_cancelled_while_denied() if denied else not patient
         cancelled = self.state.cancel_requested
         # Nobody looks on as a run begins at a time: a call without an answer does not cost it.
         may_begin_late = self.state.start_at is not None and not cancelled
@@ -142,7 +142,7 @@ class Executor:
             self._recorder.note_waiting(f"{why}: {DENIED_REMEDY}" if denied else why)
             self._clock.sleep(LOST_SECONDS)
 
-    def _cancelled_while_denied(self) -> bool:
+    def _is_cancelled_while_denied(self) -> bool:
         """A cancel from before the cluster said no waits for it: it may mean it for a moment."""
         seen = self.state.last_request
         if self._denied_after is None:
@@ -208,7 +208,7 @@ class Executor:
     # -- doing ----------------------------------------------------------------------------------
 
     def _carry_out(self, step: steps.Step, observed: Observation) -> None:
-        if step != self._last_step and self._ends_waiting(step):
+        if step != self._last_step and self._is_waiting_over(step):
             self._recorder.note_waiting("")
         match step:
             case steps.Preflight():
@@ -283,7 +283,7 @@ class Executor:
                 self._restorer.restore_rates(rates)
         self._sample(observed)
 
-    def _ends_waiting(self, step: steps.Step) -> bool:
+    def _is_waiting_over(self, step: steps.Step) -> bool:
         """Return whether a step shows that nothing is waited for: it tries nothing again."""
         moves = self.state.moves
         match step:

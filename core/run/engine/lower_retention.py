@@ -61,7 +61,7 @@ class RetentionWriter:
         if not retention.intended:
             self._intend(retention.ms)
             return
-        self._intend_changed(retention)
+        self._update_intents(retention)
         retention = self._retention  # as it is intended now
         changes = [
             ConfigChange(Resource.topic(topic), RETENTION, ConfigOp.SET, str(retention.ms))
@@ -101,9 +101,9 @@ class RetentionWriter:
         earliest = self._client.fetch_offsets(lowered, OffsetAt.EARLIEST) if lowered else {}
         refused = {topic: str(fault) for topic, fault in faults.items()}
         refused |= {r.name: KEPT_REMOTELY for r, answer in answers.items() if _is_remote(answer)}
-        self._note_intended(retention_ms, intents, earliest, refused)
+        self._journal_intents(retention_ms, intents, earliest, refused)
 
-    def _intend_changed(self, retention: Retention) -> None:
+    def _update_intents(self, retention: Retention) -> None:
         """Journal anew what somebody has changed since it was intended: theirs is put back."""
         asked = [Resource.topic(topic) for topic in retention.topics]
         answers = self._client.describe_configs(asked, NEEDED) if asked else {}
@@ -120,9 +120,9 @@ class RetentionWriter:
             else:
                 intents[resource.name] = anew
         if intents != dict(retention.topics):
-            self._note_intended(retention.ms, intents.values(), retention.earliest)
+            self._journal_intents(retention.ms, intents.values(), retention.earliest)
 
-    def _note_intended(
+    def _journal_intents(
         self,
         ms: int,
         intents: Iterable[RetentionIntent],

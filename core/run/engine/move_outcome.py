@@ -62,13 +62,13 @@ def _ending(run: RunState, observed: Observation, index: int, m: RunMove) -> End
             return None
         return log_dirs.ending(index, m, observed, row.leader, left=run.leave_copies)
     if row.replicas == move.before:
-        if cancelled and steady and (m.cancel_sent or _sure(m, observed)):
+        if cancelled and steady and (m.cancel_sent or _is_submission_lost(m, observed)):
             return Ending(index, Phase.CANCELLED, TAKEN_BACK, row.leader)
         if steady and m.phase is Phase.SUBMITTED and not cancelled:
             return Ending(index, Phase.FAILED, CANCELLED_ELSEWHERE, row.leader)
-        if m.refused and _sure(m, observed):
+        if m.refused and _is_submission_lost(m, observed):
             return Ending(index, Phase.FAILED, m.refused, row.leader)
-        if run.stopped and _sure(m, observed):
+        if run.stopped and _is_submission_lost(m, observed):
             why = f"not started: {run.stopped}"
             return Ending(index, Phase.CANCELLED, why, row.leader)
         return None
@@ -95,7 +95,7 @@ def needs_order(m: RunMove, observed: Observation, row: PartitionRow) -> bool:
     return now == before or (grown and observed.is_settled(m.move.tp))
 
 
-def _sure(m: RunMove, observed: Observation) -> bool:
+def _is_submission_lost(m: RunMove, observed: Observation) -> bool:
     """Return whether a submission may be taken for lost: one without an answer may act late."""
     waited = observed.steady_seconds.get(m.move.tp, 0.0)
     return m.phase is Phase.SUBMITTED or waited >= UNANSWERED_SECONDS

@@ -177,7 +177,7 @@ class Mover:
         refused: dict[int, str] = {}
         gone: list[Ending] = []
         try:
-            answers: dict[TopicPartition, Fault | None] = dict(self._prefer_dirs(moves))
+            answers: dict[TopicPartition, Fault | None] = dict(self._submit_log_dirs(moves))
             moving = {
                 move.tp: move.after
                 for move in (run.moves[i].move for i in moves)
@@ -214,7 +214,7 @@ class Mover:
         if gone or failed:
             self.note_ended((*gone, *failed), "")
 
-    def _prefer_dirs(self, moves: tuple[int, ...]) -> dict[TopicPartition, Fault]:
+    def _submit_log_dirs(self, moves: tuple[int, ...]) -> dict[TopicPartition, Fault]:
         """Tell brokers in which log dir new replicas are to be made; return what they refuse.
 
         A broker keeps that in mind for a replica that it has not (REPLICA_NOT_AVAILABLE), until it

@@ -78,7 +78,7 @@ class Observer:
         looked_at = [run.moves[index] for index in (*run.in_flight, *next_)]
         moves = [m.move for m in looked_at]
         rows = _rows(moves, self._state)
-        steady = self._steadiness(looked_at, reassignments, rows)
+        steady = self._steady_seconds(looked_at, reassignments, rows)
         # A description leaves out what its user may not see, and what its broker does not know yet.
         absent = {
             move.tp: self._why_hidden(move)
@@ -92,7 +92,7 @@ class Observer:
             steady_seconds=steady,
             gone=frozenset(tp for tp, why in absent.items() if not why),
             hidden={tp: why for tp, why in absent.items() if why},
-            throttles=self._look_at_throttles(run),
+            throttles=self._fetch_throttles(run),
             balancer=find_balancer(self._state),
             editor=likely_config_editor(self._state),
         )
@@ -108,7 +108,7 @@ class Observer:
         self._throttles = {}
         self._throttles_due = self._clock.monotonic() + (GUARDED_SECONDS if guarded else 1.0)
 
-    def _look_at_throttles(self, run: RunState) -> dict[Resource, _Answer]:
+    def _fetch_throttles(self, run: RunState) -> dict[Resource, _Answer]:
         """Return the throttles that two looks have shown alike: a broker may lag behind another."""
         now = self._clock.monotonic()
         if now < self._throttles_due or not (run.in_flight or run.queued):
@@ -124,7 +124,7 @@ class Observer:
         self._throttles, self._throttles_due = configs, now + max(wait, DUTY * took)
         return alike
 
-    def _steadiness(
+    def _steady_seconds(
         self,
         moves: list[RunMove],
         reassignments: Mapping[TopicPartition, Reassignment],

@@ -65,7 +65,7 @@ def preflight(
     min_insync = _min_insync(client, {move.tp.topic for move in plan})
     state = _with_min_insync(state, min_insync)
     findings = check_plan(state, Load.unknown(state), going, reassignments=reassignments)
-    findings += _of_retention(client, state, going, run, load)
+    findings += _retention_findings(client, state, going, run, load)
     refuse(findings, run.allowed)
     rows = [state.find(move.tp) for move in plan]
     sizes = [-1 if row is None else int(state.partition_size_bytes[row]) for row in rows]
@@ -78,7 +78,7 @@ def preflight(
     }
 
 
-def _of_retention(
+def _retention_findings(
     client: ClusterClient, state: ClusterState, going: Plan, run: RunState, load: Loaded
 ) -> tuple[Finding, ...]:
     """Return what speaks against lowering retention now, where that is asked for and not done yet.

@@ -83,7 +83,7 @@ def next_to_elect(run: RunState) -> tuple[int, ...]:
 def finish(run: RunState, observed: Observation) -> Poll | End:
     """Nothing is left to do but to wait for what is held, and to say how it ended."""
     held = tuple(still_held(run, observed))
-    awaited = [reason for reason, _, broker in held if not _is_to_be_left(run, broker)]
+    awaited = [reason for reason, _, broker in held if not _may_leave_held(run, broker)]
     if awaited:
         return Poll(f"{awaited[0]} (a cancel leaves it)")
     if held:
@@ -96,7 +96,7 @@ def finish(run: RunState, observed: Observation) -> Poll | End:
     return End(outcome, why)
 
 
-def _is_to_be_left(run: RunState, broker: int | None) -> bool:
+def _may_leave_held(run: RunState, broker: int | None) -> bool:
     """Return whether to leave what is held, by a `broker` that is down or otherwise.
 
     Where a copy was left, as asked, its broker is not waited for because of its rate either.
@@ -116,7 +116,7 @@ def _outcome(run: RunState) -> tuple[Outcome, str]:
     skipped = [m for m in counted if m.phase is Phase.SKIPPED]
     done = [m for m in counted if m.phase is Phase.DONE]
     if run.rolling_back:
-        return _rolled_back(run)
+        return _rollback_outcome(run)
     if gone and len(gone) == len(counted):
         return Outcome.INCOMPLETE, "nothing was left to move: every topic was deleted"
     whole = len(done) + len(gone) + len(skipped) == len(counted)
@@ -126,26 +126,26 @@ def _outcome(run: RunState) -> tuple[Outcome, str]:
     if run.cancel_requested:
         if failed:
             return Outcome.INCOMPLETE, f"{failed[0].move.tp}: {failed[0].why}"
-        return Outcome.CANCELLED, "".join(_odd(counted)[:1])
+        return Outcome.CANCELLED, "".join(_unusual_cancels(counted)[:1])
     cancelled = [m for m in counted if m.phase is Phase.CANCELLED and m.why != GONE]
     if cancelled and not failed and not run.stopped:
         if not done:
-            return Outcome.CANCELLED, "".join(_odd(counted)[:1])
+            return Outcome.CANCELLED, "".join(_unusual_cancels(counted)[:1])
         words = f"{cancelled[0].move.tp} was cancelled, as asked"
-        return Outcome.INCOMPLETE, next(iter(_odd(counted)), words)
+        return Outcome.INCOMPLETE, next(iter(_unusual_cancels(counted)), words)
     blamed = failed or [m for m in done if m.why]
     why = run.stopped or (f"{blamed[0].move.tp}: {blamed[0].why}" if blamed else "")
     return Outcome.INCOMPLETE if done else Outcome.FAILED, why
 
 
-def _odd(moves: list[RunMove]) -> list[str]:
+def _unusual_cancels(moves: list[RunMove]) -> list[str]:
     """Return which moves were cancelled otherwise than by just being taken back, and how."""
     usual = (GONE, NOT_STARTED, TAKEN_BACK, DIRS_AS_BEFORE)
     of = [m for m in moves if m.phase is Phase.CANCELLED and m.why not in usual]
     return [f"{m.move.tp}: {m.why}" for m in of]
 
 
-def _rolled_back(run: RunState) -> tuple[Outcome, str]:
+def _rollback_outcome(run: RunState) -> tuple[Outcome, str]:
     back = [m for m in run.moves if m.role is Role.ROLLBACK]
     left = [m for m in back if m.phase is not Phase.DONE and m.why != GONE]
     if left:

@@ -73,14 +73,14 @@ class Sampler:
         destinations = {b for move in moves for b in move.receiving}
         involved = {b for move in moves for b in (*move.before, *move.after)}
         if now >= self._leaders_due:
-            self._ask_leaders(run, observed, copying)
+            self._fetch_leader_sizes(run, observed, copying)
         sizes = self._ask((destinations | self.disks.keys()) & observed.alive)
         took = self._clock.monotonic() - now
         rate_control = min(STEADY_SECONDS, max(FIRST_SECONDS, (now - self._first) / 20))
         self._due = now + max(rate_control, DUTY * took)
         moment = self._clock.now().timestamp()
-        held = self._hold(run, copying, sizes)
-        self.nearest = self._nearest(run, copying)
+        held = self._merge_sizes(run, copying, sizes)
+        self.nearest = self._max_copied_share(run, copying)
         self._last_bytes = {
             index: seen for index, seen in self._last_bytes.items() if index in copying
         }
@@ -90,7 +90,7 @@ class Sampler:
             "down": sorted(involved - observed.alive),
         } | ({"disks": {str(b): why for b, why in self.disks.items()}} if self.disks else {})
 
-    def _ask_leaders(self, run: RunState, observed: Observation, copying: list[int]) -> None:
+    def _fetch_leader_sizes(self, run: RunState, observed: Observation, copying: list[int]) -> None:
         tps = {run.moves[i].move.tp for i in copying}
         leaders = {row.leader for tp in tps if (row := observed.rows.get(tp)) is not None}
         sizes = self._ask(leaders & observed.alive)
@@ -121,7 +121,7 @@ class Sampler:
                     sizes[answer.broker, tp, None] = log.size_bytes
         return sizes
 
-    def _hold(self, run: RunState, copying: list[int], sizes: dict[_Held, int]) -> list[int]:
+    def _merge_sizes(self, run: RunState, copying: list[int], sizes: dict[_Held, int]) -> list[int]:
         """Take sizes in; return the moves of which a size is missing that was known before."""
         held = []
         last, self._arrived = self._arrived, {}
@@ -139,7 +139,7 @@ class Sampler:
                 held.append(index)
         return held
 
-    def _nearest(self, run: RunState, copying: list[int]) -> float | None:
+    def _max_copied_share(self, run: RunState, copying: list[int]) -> float | None:
         shares = [
             min(1.0, min(part or 0 for part in self._arrived[index]) / size) if size else 1.0
             for index in copying

@@ -26,8 +26,8 @@ MAX_JOURNALLED_TRIES = 8
 
 def retry_submission(run: RunState, observed: Observation) -> steps.Submit | None:
     """A submission without an answer has left no trace: the same is safe again."""
-    lost = tuple(i for i in run.in_flight if _never_arrived(run.moves[i], observed))
-    if not lost or run.paused or run.stopped or _not_now(run, observed, lost):
+    lost = tuple(i for i in run.in_flight if _may_resubmit(run.moves[i], observed))
+    if not lost or run.paused or run.stopped or _no_start_reason(run, observed, lost):
         return None
     return steps.Submit(lost)
 
@@ -38,11 +38,11 @@ def begin_next_batch(
     """The next batch begins, or it is waited for what is in flight or speaks against it."""
     in_flight = run.in_flight
     batch = run.next_batch
-    sizes = [_flight(run.moves[i]) for i in batch]
-    flights = [_flight(run.moves[i]) for i in in_flight]
+    sizes = [_in_flight_move(run.moves[i]) for i in batch]
+    flights = [_in_flight_move(run.moves[i]) for i in in_flight]
     fitting = tuple(batch[at] for at in select_fitting(sizes, flights, run.max_extra_bytes))
     moves = guard.begins_within(run, observed.now, fitting)
-    if in_flight and not (moves and _is_next(run, observed, moves)):
+    if in_flight and not (moves and _may_start_batch(run, observed, moves)):
         return steps.Poll(_waiting_reason(run, observed, in_flight))
     if not fitting:
         return None
@@ -50,18 +50,18 @@ def begin_next_batch(
         return steps.Poll("paused, as asked")
     if not moves:
         return steps.Poll(guard.reason(run, observed.editor))
-    reason = _not_now(run, observed, moves)
+    reason = _no_start_reason(run, observed, moves)
     if reason:
         return steps.Poll(reason)
-    return _sort_out(run, observed, moves) or _throttle(run, observed, moves) or steps.Submit(moves)
+    return _conflict(run, observed, moves) or _throttle(run, observed, moves) or steps.Submit(moves)
 
 
-def _is_next(run: RunState, observed: Observation, moves: tuple[int, ...]) -> bool:
+def _may_start_batch(run: RunState, observed: Observation, moves: tuple[int, ...]) -> bool:
     """Return whether a batch may begin although moves of earlier ones are in flight."""
     if run.paused:
         return False
-    batch = [_flight(run.moves[i]) for i in moves]
-    in_flight = [_flight(run.moves[i]) for i in run.in_flight]
+    batch = [_in_flight_move(run.moves[i]) for i in moves]
+    in_flight = [_in_flight_move(run.moves[i]) for i in run.in_flight]
     since = observed.since_submission_seconds
     if run.guarded:  # parts of batches begin, one after the other, as soon as they may
         begun = {flight.batch for flight in batch}
@@ -73,11 +73,11 @@ def _is_next(run: RunState, observed: Observation, moves: tuple[int, ...]) -> bo
     return may_start(batch, in_flight, since, max_extra_bytes=run.max_extra_bytes)
 
 
-def _flight(m: RunMove) -> InFlightMove:
+def _in_flight_move(m: RunMove) -> InFlightMove:
     return InFlightMove(m.batch, m.long, m.move.adding, m.size_bytes or 0)
 
 
-def _sort_out(
+def _conflict(
     run: RunState, observed: Observation, moves: tuple[int, ...]
 ) -> steps.NoteEnded | steps.Postpone | steps.Poll | None:
     """Return what is to be done about moves of a batch that cannot be submitted now, or None."""
@@ -99,12 +99,12 @@ def _sort_out(
         return steps.NoteEnded(tuple(spoiled))
     if doubtful:
         return steps.Poll(doubtful)
-    held = dict(_held_up(run, observed, moves))
+    held = dict(_blocked_moves(run, observed, moves))
     if not held:
         return None
     why = next(iter(held.values()))
     # Behind whatever nothing holds up, now: also what was put off before.
-    all_held = dict(_held_up(run, observed, tuple(run.queued)))
+    all_held = dict(_blocked_moves(run, observed, tuple(run.queued)))
     return steps.Postpone(tuple(held), why) if len(all_held) < len(run.queued) else steps.Poll(why)
 
 
@@ -124,7 +124,7 @@ def _throttle(
     return set_missing_rates(run, observed, batch, (run.moves[i].move for i in moves))
 
 
-def _held_up(
+def _blocked_moves(
     run: RunState, observed: Observation, moves: tuple[int, ...]
 ) -> Iterator[tuple[int, str]]:
     """Yield queued moves that have to wait, and for what: a move in flight is not overridden."""
@@ -140,7 +140,7 @@ def _not_described(observed: Observation, tp: TopicPartition) -> str:
     return observed.hidden.get(tp, f"{tp} is not in the cluster's description: looked for again")
 
 
-def _never_arrived(m: RunMove, observed: Observation) -> bool:
+def _may_resubmit(m: RunMove, observed: Observation) -> bool:
     """Return whether a submission without an answer has left no trace: the same is safe again."""
     row, tp = observed.rows.get(m.move.tp), m.move.tp
     patience = min(LONGEST_SECONDS, 2.0 ** max(0, m.tries - 1))
@@ -169,7 +169,7 @@ def _waiting_reason(run: RunState, observed: Observation, in_flight: list[int]) 
             return f"{move.tp} was overridden in place and never ends by itself: cancel it"
         if m.refused and move.tp not in observed.reassignments:
             return f"{move.tp} is {m.refused}: whether an earlier try acts late is waited for"
-        reason = _not_now(run, observed, (index,)) if _never_arrived(m, observed) else ""
+        reason = _no_start_reason(run, observed, (index,)) if _may_resubmit(m, observed) else ""
         if reason:
             return reason
         if m.phase is Phase.SUBMITTING and m.put_off and move.tp not in observed.reassignments:
@@ -214,7 +214,7 @@ def _waiting_reason(run: RunState, observed: Observation, in_flight: list[int]) 
     return f"paused, as asked: what is in flight {how}"
 
 
-def _not_now(run: RunState, observed: Observation, moves: tuple[int, ...]) -> str:
+def _no_start_reason(run: RunState, observed: Observation, moves: tuple[int, ...]) -> str:
     for index in moves:
         full = [b for b in run.moves[index].move.receiving if b in observed.disks]
         if full:

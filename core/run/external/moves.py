@@ -81,10 +81,10 @@ def foreign_moves(state: ClusterState, ours: Collection[TopicPartition]) -> tupl
                 endless=not set(row.adding).isdisjoint(row.removing),
             )
         )
-    return (*moves, *_between_dirs(state, ours))
+    return (*moves, *_log_dir_moves(state, ours))
 
 
-def _between_dirs(state: ClusterState, ours: Collection[TopicPartition]) -> Iterator[ForeignMove]:
+def _log_dir_moves(state: ClusterState, ours: Collection[TopicPartition]) -> Iterator[ForeignMove]:
     for copy in sorted(state.future_replicas, key=lambda copy: (copy.tp, copy.broker)):
         index = state.find(copy.tp)
         if index is None or copy.tp in ours:

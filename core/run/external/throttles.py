@@ -72,7 +72,7 @@ def fetch_throttles(
     in_flight = client.fetch_reassignments()
     rates = fetch_throttle_configs(client, brokers=state.alive_ids)
     lists = fetch_throttle_configs(client, (topic.name for topic in state.topics))
-    return explain_throttles({**rates, **lists}, in_flight, _dir_copies(client, rates), runs)
+    return explain_throttles({**rates, **lists}, in_flight, _fetch_dir_copies(client, rates), runs)
 
 
 def any_rate(rates: Configs) -> bool:
@@ -108,7 +108,7 @@ def _order(resource: Resource) -> tuple[bool, int, str]:
     return is_topic, 0 if is_topic else int(resource.name), resource.name
 
 
-def _dir_copies(client: ClusterClient, rates: Configs) -> dict[int, int]:
+def _fetch_dir_copies(client: ClusterClient, rates: Configs) -> dict[int, int]:
     """Return how many replicas brokers copy between their log dirs, of those with a rate for it.
 
     One that does not say is left out.

@@ -165,7 +165,7 @@ class HeldThrottles:
             intent = replace(known, prior=entry["prior"], source=ConfigSource[entry["source"]])
             # Journals of before say of one that was taken away too often that it is not put back.
             if entry["mend"] or intent.prior is None:
-                self._mend(key, entry)
+                self._record_mend(key, entry)
                 self._due([intent])
             else:
                 self.rates[key] = replace(intent, rate_bytes_per_s=None, perhaps=(), ours=known)
@@ -175,16 +175,16 @@ class HeldThrottles:
             topic, side, pairs = entry["topic"], Side(entry["side"]), entry["pairs"]
             self.lists_left.pop((topic, side), None)
             if entry["mend"]:
-                self._mend((topic, side), entry)
+                self._record_mend((topic, side), entry)
                 gone = ListIntent(topic, side, entry["prior"], tuple(pairs))
                 ours = self.lists.get((topic, side), gone).joined(gone)
                 self.lists[topic, side] = replace(ours, prior=gone.prior)
                 self.away |= {(topic, side, pair): PairState.LOST for pair in pairs}
             else:
-                self._let_go(topic, side, pairs)
+                self._remove_pairs(topic, side, pairs)
         return left
 
-    def _mend(self, key: Key | ListKey, p: Mapping[str, Any]) -> None:
+    def _record_mend(self, key: Key | ListKey, p: Mapping[str, Any]) -> None:
         self.mends[key] = p.get("times", self.mends.get(key, 0) + 1)
 
     def put_pairs(
@@ -203,11 +203,11 @@ class HeldThrottles:
         unset = {(topic, Side(side)) for topic, side in p.get("unset", ())}
         for topic, value, pairs in p["lists"]:
             side = Side(value)
-            known = self._let_go(topic, side, pairs)
+            known = self._remove_pairs(topic, side, pairs)
             if known is not None:
                 self.lists_left[topic, side] = None if (topic, side) in unset else known.prior
 
-    def _let_go(self, topic: str, side: Side, pairs: Iterable[str]) -> ListIntent | None:
+    def _remove_pairs(self, topic: str, side: Side, pairs: Iterable[str]) -> ListIntent | None:
         """Take in that pairs are not ours any more; return a list's intent if none is left."""
         gone = tuple(pairs)
         for pair in gone:

@@ -86,7 +86,7 @@ class Journal:
         if not path.is_file():
             raise JournalError(f"There is no run journal {path}.", next="`trimtab runs ls` lists.")
         refuse_network(path.parent)
-        with _readable(path):
+        with _wrap_read_errors(path):
             database = _connect(path)
             try:
                 application = database.execute("PRAGMA application_id").fetchone()[0]
@@ -96,7 +96,7 @@ class Journal:
                         f"{path} is not a run journal.", next="Move it out of that folder."
                     )
                 if version > FORMAT:
-                    raise _newer(path, f"it has format {version}, this one reads up to {FORMAT}")
+                    raise _too_new(path, f"it has format {version}, this one reads up to {FORMAT}")
             except BaseException:
                 database.close()
                 raise
@@ -104,14 +104,14 @@ class Journal:
 
     def check(self) -> None:
         """Raise JournalError when the file is damaged anywhere (reads all of it)."""
-        with _readable(self.path):
+        with _wrap_read_errors(self.path):
             answer = self._database.execute("PRAGMA quick_check(1)").fetchone()[0]
         if answer != "ok":
             raise _damaged(self.path, str(answer))
 
     def prove_writable(self) -> None:
         """Raise JournalError unless the disk takes a write (of what stands there already)."""
-        with self._writable():
+        with self._wrap_write_errors():
             self._database.execute(f"PRAGMA user_version = {FORMAT}")
 
     def close(self) -> None:
@@ -143,7 +143,7 @@ class Journal:
         """
         row = format_time(at), _to_json(payload)
         database = self._database
-        with self._writable():
+        with self._wrap_write_errors():
             database.execute("PRAGMA synchronous = NORMAL")
             try:
                 database.execute("BEGIN IMMEDIATE")
@@ -159,7 +159,7 @@ class Journal:
                 database.execute("PRAGMA synchronous = FULL")
 
     def _insert(self, table: str, at: datetime, kind: str, payload: Mapping[str, Any]) -> int:
-        with self._writable():
+        with self._wrap_write_errors():
             cursor = self._database.execute(
                 f"INSERT INTO {table} (at, kind, payload) VALUES (?, ?, ?)",
                 (format_time(at), kind, _to_json(payload)),
@@ -168,7 +168,7 @@ class Journal:
         return cursor.lastrowid
 
     @contextmanager
-    def _writable(self) -> Iterator[None]:
+    def _wrap_write_errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
@@ -190,17 +190,17 @@ class Journal:
         try:
             return Kind(name)
         except ValueError:
-            raise _newer(self.path, f"this one does not know its {name} records") from None
+            raise _too_new(self.path, f"this one does not know its {name} records") from None
 
     def last_at(self) -> datetime | None:
         """Return the newest time of its records and samples; None while it has none."""
-        with _readable(self.path):
+        with _wrap_read_errors(self.path):
             every = "SELECT at FROM records UNION ALL SELECT at FROM samples"
             newest = self._database.execute(f"SELECT max(at) FROM ({every})").fetchone()[0]
             return None if newest is None else parse_time(newest)
 
     def samples(self) -> tuple[Sample, ...]:
-        with _readable(self.path):
+        with _wrap_read_errors(self.path):
             return tuple(
                 Sample(parse_time(at), parse_json(payload))
                 for at, payload in self._database.execute(
@@ -218,7 +218,7 @@ class Journal:
 
     def _rows(self, table: str, after: int) -> list[tuple[int, datetime, str, Any]]:
         query = f"SELECT seq, at, kind, payload FROM {table} WHERE seq > ? ORDER BY seq"
-        with _readable(self.path):
+        with _wrap_read_errors(self.path):
             return [
                 (seq, parse_time(at), kind, parse_json(payload))
                 for seq, at, kind, payload in self._database.execute(query, (after,))
@@ -259,7 +259,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def _wrap_read_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, ValueError, TypeError, UsageError) as error:
@@ -275,7 +275,7 @@ def _reason(error: Exception) -> str:
     return error.title.rstrip(".") if isinstance(error, TrimtabError) else str(error)
 
 
-def _newer(path: Path, why: str) -> JournalError:
+def _too_new(path: Path, why: str) -> JournalError:
     return JournalError(
         f"The journal {path} was written by a newer trimtab: {why}.",
         next="Use that one; nothing was changed.",

@@ -119,22 +119,22 @@ class RateControl:
         """Take a request in; kinds that do not concern rates change nothing."""
         match kind:
             case "pause" if payload.get("floor"):
-                return replace(self._none_left(), floored=True)
+                return replace(self._with_all_sides_allowed(), floored=True)
             case "pause":
                 return replace(self, floored=False)
             case "resume":
-                return replace(self._none_left(), floored=False)
+                return replace(self._with_all_sides_allowed(), floored=False)
             case "throttle" if payload.get("auto"):
                 bounds = RateBounds.from_json(payload["auto"])
                 if self.bounds and not bounds.spare_bytes_per_s:
                     bounds = replace(bounds, spare_bytes_per_s=self.bounds.spare_bytes_per_s)
-                return replace(self._none_left(), bounds=bounds, per_side_rates={})
+                return replace(self._with_all_sides_allowed(), bounds=bounds, per_side_rates={})
             case "retarget" | "rollback":  # other sides copy now, and more than was reckoned with
                 return replace(self, per_side_rates={})
             case "throttle":
                 rate, adapted = payload["rate_bytes_per_s"], self.bounds is not None
                 return replace(
-                    self._none_left(),
+                    self._with_all_sides_allowed(),
                     rate_bytes_per_s=rate,
                     bounds=None,
                     per_side_rates={},
@@ -167,7 +167,7 @@ class RateControl:
             )
         return replace(self, rates=side_rates)
 
-    def _none_left(self) -> RateControl:
+    def _with_all_sides_allowed(self) -> RateControl:
         """Return what follows from asking for a rate: every side may be given it once more."""
         rates = {
             key: replace(held, theirs=False, refused_bytes_per_s=None)

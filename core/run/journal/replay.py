@@ -53,13 +53,13 @@ def fold(records: Iterable[Record]) -> RunState:
     first = next(remaining, None)
     if first is None:
         raise ValueError("the journal has no records")
-    run = _created(first)
+    run = _initial_state(first)
     for record in remaining:
         fold_record(run, record)
     return run
 
 
-def _created(record: Record) -> RunState:
+def _initial_state(record: Record) -> RunState:
     if record.kind is not Kind.CREATED:
         raise ValueError(f"the first record is {record.kind.value}, not created")
     p = record.payload
@@ -123,7 +123,7 @@ def fold_record(run: RunState, record: Record) -> None:
         case Kind.THROTTLE_SET:
             rates = run.throttles.throttles_are_set(p)
             ours = [r.key for r in rates if r.rate_bytes_per_s is not None]
-            _in_force(run, ours, record.at)
+            _fold_rates(run, ours, record.at)
         case Kind.THROTTLE_FAILED:
             run.stopped = p["why"]
             run.throttles.throttles_failed(p)
@@ -142,7 +142,7 @@ def fold_record(run: RunState, record: Record) -> None:
         case Kind.RATE_SET | Kind.RATES_CHANGED:
             keys = [(broker, Side(side)) for broker, side in p["rates"]]
             run.throttles.rates_are_set(keys)
-            _in_force(run, (key for key in keys if key not in run.rate_control.rates), record.at)
+            _fold_rates(run, (key for key in keys if key not in run.rate_control.rates), record.at)
             _refused(run, p.get("refused", ()), record.at)
         case Kind.DISTURBED:
             if run.begun and (p["lists"] or any(rate["mend"] for rate in p["rates"])):
@@ -154,11 +154,11 @@ def fold_record(run: RunState, record: Record) -> None:
             if run.removals:
                 run.removals = max(run.removals, *(entry.get("times", 1) for entry in taken), 0)
             run.editor = p.get("editor", run.editor)
-            _held_back_no_more(run, others)
+            _clear_held_back(run, others)
             held = {key: run.throttles.rates[key] for key in others if key in run.throttles.rates}
             theirs = {k: r.limit_bytes_per_s for k, r in held.items() if r.ours is not None}
             run.rate_control = run.rate_control.given_back(others).taken_over(theirs, record.at)
-            _in_force(run, (key for key in held if key not in theirs), record.at)
+            _fold_rates(run, (key for key in held if key not in theirs), record.at)
         case Kind.PAIRS_TAKING | Kind.PAIRS_TAKEN | Kind.PAIRS_PUTTING | Kind.PAIRS_PUT:
             run.throttles.put_pairs(p["lists"], _PAIR_STATES.get(record.kind))
         case Kind.POSTPONED:
@@ -190,7 +190,7 @@ def fold_record(run: RunState, record: Record) -> None:
         case Kind.RATE_RESTORED:
             keys = [_key(rate) for rate in p["rates"]]
             run.throttles.rates_are_restored(keys)
-            _held_back_no_more(run, keys)
+            _clear_held_back(run, keys)
             run.rate_control = run.rate_control.given_back(keys)
         case Kind.REQUEST:
             run.last_request = p["seq"]
@@ -248,7 +248,7 @@ def _removed(run: RunState, at: datetime) -> None:
     run.guarded_since = run.guarded_since or at
 
 
-def _in_force(run: RunState, keys: Iterable[Key], at: datetime) -> None:
+def _fold_rates(run: RunState, keys: Iterable[Key], at: datetime) -> None:
     held = ((key, run.throttles.rates.get(key)) for key in keys)
     rates = [(k, r.limit_bytes_per_s) for k, r in held if r and r.limit_bytes_per_s is not None]
     run.rate_control = run.rate_control.changed(rates, at)
@@ -257,14 +257,14 @@ def _in_force(run: RunState, keys: Iterable[Key], at: datetime) -> None:
 def _refused(run: RunState, rows: Iterable[Sequence[Any]], at: datetime) -> None:
     """Take in which rates were refused, and what their sides have instead, as before."""
     refused = {(broker, Side(side)): rate for broker, side, rate, _ in rows}
-    _held_back_no_more(run, refused)
+    _clear_held_back(run, refused)
     run.throttles.keep_refused(((broker, Side(side)), kept) for broker, side, _, kept in rows)
     limits = {key: run.throttles.rates[key].limit_bytes_per_s for key in refused}
     kept = [(key, refused[key], limit) for key, limit in limits.items() if limit is not None]
     run.rate_control = run.rate_control.refused(kept, at)
 
 
-def _held_back_no_more(run: RunState, keys: Iterable[Key]) -> None:
+def _clear_held_back(run: RunState, keys: Iterable[Key]) -> None:
     for key in keys:
         run.held_back.pop(key, None)
 
@@ -272,7 +272,7 @@ def _held_back_no_more(run: RunState, keys: Iterable[Key]) -> None:
 def _keep(run: RunState, record: Record) -> None:
     """Take in lower rates of somebody else's that are kept: they are in force already."""
     kept = [_key(rate) for rate in record.payload["rates"] if rate["rate_bytes_per_s"] is None]
-    _in_force(run, kept, record.at)
+    _fold_rates(run, kept, record.at)
 
 
 def _add(run: RunState, p: Mapping[str, Any]) -> None:

@@ -23,7 +23,7 @@ OF_MOVES = frozenset(("skip", "retry", "retarget"))
 
 def refusal(run: RunState, kind: str, p: Mapping[str, Any]) -> str:
     """Return why a request is not to be taken up, in one sentence, or ""."""
-    if wrong := _senseless(run, kind, p):
+    if wrong := _invalid_reason(run, kind, p):
         return wrong
     undoes = undone_by(run, kind)
     return f"the run {undoes}" if undoes else ""
@@ -40,7 +40,7 @@ def undone_by(run: RunState, kind: str) -> str:
     return ""
 
 
-def _senseless(run: RunState, kind: str, p: Mapping[str, Any]) -> str:
+def _invalid_reason(run: RunState, kind: str, p: Mapping[str, Any]) -> str:
     """Return why a request cannot be taken in at all, in one sentence, or ""."""
     if kind not in KINDS:
         return f"this trimtab does not know what it is to {kind}"
@@ -95,7 +95,7 @@ def _are_whole(values: object) -> bool:
 
 def take(run: RunState, kind: str, p: Mapping[str, Any]) -> None:
     """Change what is wanted of a run and its moves; what makes no sense changes nothing."""
-    if _senseless(run, kind, p):
+    if _invalid_reason(run, kind, p):
         return
     run.rate_control = run.rate_control.with_request(kind, p)
     match kind:

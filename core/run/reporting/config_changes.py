@@ -127,7 +127,7 @@ def _take(configs: dict[tuple[str, str, str], ChangedConfig], record: Record) ->
                     config = configs[_rate_key(rate)]
                     config.theirs += rate["prior"] != config.before
             for entry in p.get("lists", ()):
-                config = _list(configs, entry)
+                config = _list_config(configs, entry)
                 config.during += [pair for pair in entry["pairs"] if pair not in config.during]
         case Kind.RATES_CHANGING:
             for rate in p["rates"]:
@@ -142,7 +142,7 @@ def _take(configs: dict[tuple[str, str, str], ChangedConfig], record: Record) ->
                 config.theirs += not again
                 config.after = "held" if again else "changed"
             for entry in p["lists"]:
-                config = _list(configs, entry)
+                config = _list_config(configs, entry)
                 config.theirs += 1
                 if entry["mend"]:
                     config.during += [pair for pair in entry["pairs"] if pair not in config.during]
@@ -191,7 +191,7 @@ def _rate(
         config.during.append(str(rate["rate_bytes_per_s"]))
 
 
-def _list(
+def _list_config(
     configs: dict[tuple[str, str, str], ChangedConfig], entry: Mapping[str, Any]
 ) -> ChangedConfig:
     key = "topic", entry["topic"], Side(entry["side"]).list_config

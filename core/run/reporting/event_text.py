@@ -51,13 +51,13 @@ def request_words(kind: str, payload: Mapping[str, Any], run: RunState) -> str:
         case "pause":
             return "pause, and hold what is in flight" if payload.get("floor") else "pause"
         case "cancel":
-            return "cancel the run" if named is None else f"cancel {_named_moves(named, run)}"
+            return "cancel the run" if named is None else f"cancel {_move_names(named, run)}"
         case "skip" | "retry":
-            return f"{kind} {_named_moves(named or (), run)}"
+            return f"{kind} {_move_names(named or (), run)}"
         case "retarget":
             after = ",".join(map(str, payload.get("after", ())))
             despite = f" (despite {', '.join(ids)})" if (ids := payload.get("allow")) else ""
-            return f"retarget {_named_moves([payload.get('move')], run)} to {after}{despite}"
+            return f"retarget {_move_names([payload.get('move')], run)} to {after}{despite}"
         case "throttle":
             bounds = payload.get("auto")
             if bounds:
@@ -124,14 +124,14 @@ def _lines(record: Record, run: RunState, copied_bytes: int) -> Iterator[tuple[s
                 topic = f"{TOPIC_PREFIX}{run.run_id}"
                 yield f"measured by a topic of its own, deleted at the end: {topic}", Level.INFO
         case Kind.THROTTLE_SET:
-            yield _throttled(run, p["batch"]), Level.INFO
+            yield _throttles_text(run, p["batch"]), Level.INFO
         case Kind.RATE_SET:
             back = _brokers(broker for broker, _ in p["rates"])
             yield f"throttles set and read back on what has returned: {back}", Level.INFO
         case Kind.THROTTLE_FAILED:
             yield f"{p['why']}; what was set is taken back", Level.ACT
         case Kind.POSTPONED:
-            named = _named_moves(p["moves"], run)
+            named = _move_names(p["moves"], run)
             yield f"put off until the others are done: {named}", Level.LOOK
         case Kind.SUBMITTED if p["moves"]:
             batch = f"batch {p['batch'] + 1} of {run.batches}"
@@ -160,7 +160,7 @@ def _lines(record: Record, run: RunState, copied_bytes: int) -> Iterator[tuple[s
         case Kind.PAIRS_TAKING:
             yield p["why"], Level.LOOK
         case Kind.DISTURBED:
-            yield from _disturbed(p)
+            yield from _disturbance_lines(p)
         case Kind.PAIRS_PUT:
             topics = name_list([topic for topic, _, _ in p["lists"]])
             yield f"throttle list of {topics} is whole again", Level.INFO
@@ -187,11 +187,11 @@ def _lines(record: Record, run: RunState, copied_bytes: int) -> Iterator[tuple[s
             if changed:
                 yield f"retention of {name_list(changed)}: changed by others, left so", Level.LOOK
         case Kind.ELECTED if p["moves"]:
-            yield f"preferred leaders elected: {_named_moves(p['moves'], run)}", Level.INFO
+            yield f"preferred leaders elected: {_move_names(p['moves'], run)}", Level.INFO
         case Kind.CANCEL_SENT if p["moves"]:
-            yield f"cancelled in flight: {_named_moves(p['moves'], run)}", Level.LOOK
+            yield f"cancelled in flight: {_move_names(p['moves'], run)}", Level.LOOK
         case Kind.REORDERED:
-            yield f"original order submitted again: {_named_moves(p['moves'], run)}", Level.INFO
+            yield f"original order submitted again: {_move_names(p['moves'], run)}", Level.INFO
         case Kind.WAITING if p["why"]:
             yield p["why"], Level.LOOK
         case Kind.NOTIFIED if p["by"] == "metrics":
@@ -227,7 +227,7 @@ def _moved(p: Mapping[str, Any], run: RunState) -> Iterator[tuple[str, Level]]:
         yield f"no further batch starts: {p['stop']}", Level.ACT
 
 
-def _throttled(run: RunState, batch: int) -> str:
+def _throttles_text(run: RunState, batch: int) -> str:
     """Return what throttles a batch set, and what was there before."""
     rates = run.throttles.batches[batch].rates
     if not rates:
@@ -288,7 +288,7 @@ def _refused(p: Mapping[str, Any]) -> Iterator[tuple[str, Level]]:
         yield f"retention of {topic} stays as it is: {why}", Level.LOOK
 
 
-def _disturbed(p: Mapping[str, Any]) -> Iterator[tuple[str, Level]]:
+def _disturbance_lines(p: Mapping[str, Any]) -> Iterator[tuple[str, Level]]:
     freed = [f"b{r['broker']} {r['side']} rate" for r in p["rates"] if r.get("freed")]
     if freed:
         what = name_list(freed)
@@ -321,7 +321,7 @@ def _added(p: Mapping[str, Any], run: RunState) -> Iterator[tuple[str, Level]]:
         yield f"{run.moves[index].move.tp} does not go elsewhere: {why}", Level.ACT
 
 
-def _named_moves(indices: Iterable[Any], run: RunState) -> str:
+def _move_names(indices: Iterable[Any], run: RunState) -> str:
     """Return the partitions of moves, the first few by name; anybody may ask for one of none."""
     known = range(len(run.moves))
     names = [str(run.moves[i].move.tp) if i in known else f"move {i}" for i in indices]

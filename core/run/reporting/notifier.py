@@ -62,11 +62,11 @@ class Notifier:
         if not (self._by.command or self._by.webhook):
             return
         run, now = recorder.state, recorder.now()
-        why = self._stalls(recorder, now)
+        why = self._stall_reason(recorder, now)
         if why and not self._stalled:
             self.send(notice("stalled", run, now, why))
         self._stalled = why
-        self._write_down(recorder.write)
+        self._write_outcomes(recorder.write)
 
     def end(self, journal: Journal) -> None:
         """Send how the run ended, and return when that is done or has taken too long."""
@@ -80,9 +80,9 @@ class Notifier:
         self._notices.put(None)
         if self._thread is not None:
             self._thread.join(LAST_SECONDS)
-        self._write_down(lambda kind, **payload: journal.write(at, kind, payload))
+        self._write_outcomes(lambda kind, **payload: journal.write(at, kind, payload))
 
-    def _stalls(self, recorder: RunRecorder, now: datetime) -> str:
+    def _stall_reason(self, recorder: RunRecorder, now: datetime) -> str:
         """Return for what a run has waited too long, or ""."""
         run = recorder.state
         is_meant = run.paused or run.is_scheduled(now)
@@ -110,11 +110,11 @@ class Notifier:
     def send(self, document: Mapping[str, Any]) -> None:
         """Send a notice in the background; `look` and `end` journal what became of it."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._sending, daemon=True)
+            self._thread = threading.Thread(target=self._send_notices, daemon=True)
             self._thread.start()
         self._notices.put(document)
 
-    def _sending(self) -> None:
+    def _send_notices(self) -> None:
         while (document := self._notices.get()) is not None:
             event = document["event"]
             if self._by.command:
@@ -124,7 +124,7 @@ class Notifier:
                 why = post(self._by.webhook, document)
                 self._sent.put({"event": event, "by": "webhook", "why": why})
 
-    def _write_down(self, write: Callable[..., object]) -> None:
+    def _write_outcomes(self, write: Callable[..., object]) -> None:
         with suppress(queue.Empty):
             while True:
                 write(Kind.NOTIFIED, **self._sent.get_nowait())

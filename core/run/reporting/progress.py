@@ -72,7 +72,7 @@ def run_view(
     run = run or fold(records)
     tracked = tracks(samples)
     working = at_work(records, samples)
-    counts = {i: track for i, track in tracked.items() if _counts(run, run.moves[i])}
+    counts = {i: track for i, track in tracked.items() if _is_in_total(run, run.moves[i])}
     recent_rate = recent(working, counts)
     never = never_sides(run, tracked)
     failing = failing_brokers(samples)
@@ -89,7 +89,7 @@ def run_view(
             replace(m, bytes_per_s=None, left_seconds=None, left_range=None) for m in moves
         )
     in_flight = [m for m in moves if m.state in IN_FLIGHT]
-    counted = [m for m, known in zip(moves, run.moves, strict=True) if _counts(run, known)]
+    counted = [m for m, known in zip(moves, run.moves, strict=True) if _is_in_total(run, known)]
     total = sum(m.total_bytes or 0 for m in counted)
     moved = sum(m.moved_bytes for m in counted)
     copied = sum(m.moved_bytes for m in counted if m.state is MoveStatus.DONE)
@@ -113,15 +113,15 @@ def run_view(
             on = (Side.LOG_DIRS,)
             besides = max(min_seconds(run, moves, on), slowest_seconds(moves, recent_rate.of, on))
             left = max(model.seconds, besides)
-            between = _around(left, None)
+            between = _widen_range(left, None)
         else:
             floor = min_seconds(run, moves)
             left, between = _left(recent_rate, elapsed, due, moved, estimated, floor)
             if between is not None:
-                left, between = _no_less(left, between, slowest_seconds(moves, recent_rate.of))
+                left, between = _with_floor(left, between, slowest_seconds(moves, recent_rate.of))
             is_early = moved < FAIR_SHARE * (moved + due) and "rate_bytes_per_s" in estimate
             if is_early and is_as_estimated and run.rate_control.bounds is None:
-                left, between = _no_less(left, between, (estimated or 0.0) * due / (moved + due))
+                left, between = _with_floor(left, between, (estimated or 0.0) * due / (moved + due))
     moves = tuple(_within(m, left, between) for m in moves)
     behind = leftovers(run) if state.ended else None
     newest = [tracked[i][-1] for i in run.in_flight if i in tracked]
@@ -165,7 +165,7 @@ def run_view(
     )
 
 
-def _around(left: float, between: tuple[float, float] | None) -> tuple[float, float]:
+def _widen_range(left: float, between: tuple[float, float] | None) -> tuple[float, float]:
     """Return a range of a time left, a tenth wide, and as wide as that of a pace."""
     low, high = between or (left, left)
     return min(low, 0.9 * left), max(high, 1.1 * left)
@@ -186,7 +186,7 @@ def _within(
     return replace(m, left_seconds=floor, left_range=of)
 
 
-def _counts(run: RunState, m: RunMove) -> bool:
+def _is_in_total(run: RunState, m: RunMove) -> bool:
     """Return whether a move's bytes are part of the whole: not what was taken out on the way.
 
     A run that is cancelled as a whole is told of what it was to copy.
@@ -218,7 +218,7 @@ def _left(
     return max(left, floor), left_range(due, recent_rate.bytes_per_s, moved / elapsed, floor)
 
 
-def _no_less(
+def _with_floor(
     left: float | None, between: tuple[float, float] | None, floor: float
 ) -> tuple[float | None, tuple[float, float] | None]:
     """Return a time left and its range that are no less than something else says."""
@@ -344,7 +344,7 @@ def _move(
                 between = left_range(total - moved, lately, average)
             if model and index in model.of and not (reason or held):
                 left = model.of[index]
-                between = _around(left, between)
+                between = _widen_range(left, between)
     return MoveProgress(
         tp=m.move.tp,
         before=m.move.before,

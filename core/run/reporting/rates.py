@@ -316,7 +316,7 @@ def recent(
 
 def at_work(records: Iterable[Record], samples: Sequence[Sample]) -> dict[datetime, float]:
     """Return the seconds before each sample in which the run was at work as it is now."""
-    gaps = _gaps(records)
+    gaps = _excluded_periods(records)
     return {
         later.at: (later.at - earlier.at).total_seconds()
         for earlier, later in pairwise(samples)
@@ -325,7 +325,7 @@ def at_work(records: Iterable[Record], samples: Sequence[Sample]) -> dict[dateti
     }
 
 
-def _gaps(records: Iterable[Record]) -> list[tuple[datetime, datetime]]:
+def _excluded_periods(records: Iterable[Record]) -> list[tuple[datetime, datetime]]:
     """Return when the run was not at work as now; what goes on still ends at the end of time."""
     gaps: list[tuple[datetime, datetime]] = []
     paused: datetime | None = None

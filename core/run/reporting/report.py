@@ -163,7 +163,7 @@ def markdown(look: RunReading) -> str:
         *_request_lines(look),
         "",
         "## Done",
-        *_done(view),
+        *_done_lines(view),
         "",
         *markdown_table(("partition", "before", "after", "bytes", "batch", "state"), _moves(view)),
         "",
@@ -192,7 +192,7 @@ def _request_lines(look: RunReading) -> Iterator[str]:
         yield f"- {format_time(request.at)} {markdown_cell(words)}"
 
 
-def _done(view: RunView) -> Iterator[str]:
+def _done_lines(view: RunView) -> Iterator[str]:
     states = ((state, view.count(state)) for state in MoveStatus)
     counts = ", ".join(f"{n} {state.value}" for state, n in states if n)
     yield f"- {view.done:,} of {view.partitions:,} done ({counts})"

@@ -36,7 +36,7 @@ def lesson_of(records: Iterable[Record], run: RunState) -> Lesson | None:
     Its time is from the first submission to the end of the last move.
     """
     estimate = run.estimate
-    if estimate is None or not _is_plain(run) or _was_disturbed(records):
+    if estimate is None or not _is_representative(run) or _was_disturbed(records):
         return None
     copied = [m for m in run.moves if m.move.moves_data]
     begun = [m.submitted_at for m in copied if m.submitted_at is not None]
@@ -50,7 +50,7 @@ def lesson_of(records: Iterable[Record], run: RunState) -> Lesson | None:
         return None  # an estimate of another form; the run itself is told all the same
 
 
-def _is_plain(run: RunState) -> bool:
+def _is_representative(run: RunState) -> bool:
     """Return whether a run was carried out as it was estimated, alone and from beginning to end."""
     return (
         run.ended is Outcome.DONE

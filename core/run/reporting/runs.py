@@ -214,15 +214,15 @@ def list_runs(cluster_id: str) -> tuple[RunSummary, ...]:
 
     Journals that cannot be read are left out: `unreadable` names them.
     """
-    return tuple(known.summary for known in _readable(cluster_id))
+    return tuple(known.summary for known in _readable_runs(cluster_id))
 
 
 def calibration(cluster_id: str) -> Calibration:
     """Return what the runs of a cluster that this machine knows teach about estimates."""
-    return build_calibration(known.lesson for known in _readable(cluster_id) if known.lesson)
+    return build_calibration(known.lesson for known in _readable_runs(cluster_id) if known.lesson)
 
 
-def _readable(cluster_id: str) -> list[RememberedRun]:
+def _readable_runs(cluster_id: str) -> list[RememberedRun]:
     runs = [known for known in _all(cluster_id) if isinstance(known, RememberedRun)]
     return sorted(runs, key=lambda known: known.summary.started_at, reverse=True)
 
@@ -301,7 +301,7 @@ def with_throttles(cluster_id: str) -> tuple[KnownRun, ...]:
     """
     return tuple(
         KnownRun(look.state, living=not look.view.state.ended)
-        for look in _not_known(cluster_id, lambda ended: not ended.left)
+        for look in _read_runs_except(cluster_id, lambda ended: not ended.left)
         if not look.view.state.ended or look.view.leftovers
     )
 
@@ -319,12 +319,12 @@ def left_behind(cluster_id: str) -> tuple[str, ...]:
     """
     return tuple(
         look.view.run
-        for look in _not_known(cluster_id, lambda ended: True)  # also if it left something
+        for look in _read_runs_except(cluster_id, lambda ended: True)  # also if it left something
         if look.view.state is RunStatus.DIED and look.state.preflight
     )
 
 
-def _not_known(
+def _read_runs_except(
     cluster_id: str, passed_over: Callable[[RememberedRun], bool]
 ) -> Iterator[RunReading]:
     """Read the runs of a cluster, but for those known to have ended that are passed over."""

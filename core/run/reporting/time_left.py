@@ -66,7 +66,7 @@ def time_left(
     limits = _limits(run, {side for copy in copies for side in copy.flow.sides})
     if limits is None:
         return None
-    speed = _speed(run, tracks, at_work)
+    speed = _relative_speed(run, tracks, at_work)
     moves = [run.moves[i] for i in indices]
     in_flight = frozenset(at for at, m in enumerate(moves) if m.phase.in_flight)
     submitted = [m.submitted_at for m in run.moves if m.submitted_at is not None]
@@ -177,7 +177,7 @@ def _counted(
 # -- how fast it has been ------------------------------------------------------------------------
 
 
-def _speed(
+def _relative_speed(
     run: RunState, tracks: Mapping[int, Sequence[SamplePoint]], at_work: Mapping[datetime, float]
 ) -> float:
     """Return how fast this run was so far over what its limits would have given it.
@@ -194,7 +194,7 @@ def _speed(
     for at, of in flows.items():
         key = frozenset((flow, round(seen.in_sync_bytes_per_s)) for flow, seen in of.items())
         if key not in rates:
-            rates[key] = _fair(of, limits)
+            rates[key] = _fair_rates(of, limits)
         came += sum(seen.came for seen in of.values())
         expected += sum(min(rates[key][flow] * at_work[at], seen.due) for flow, seen in of.items())
         seconds += at_work[at]
@@ -239,7 +239,7 @@ def _last_bytes(
     return dict(intervals)
 
 
-def _fair(
+def _fair_rates(
     flows: Mapping[Flow, _FetcherInterval], limits: Mapping[BrokerSide, float]
 ) -> dict[Flow, float]:
     """Return what limits would give fetchers that share them, bytes/s."""

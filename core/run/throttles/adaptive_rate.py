@@ -164,7 +164,7 @@ def next_rates(
             reasons[key] = f"on the way to {format_rate(target)}, little by little"
             if target < rates[key]:
                 reasons[key] = f"slowed down to {format_rate(target)}, as asked"
-            rate = _raise(rates[key], target)
+            rate = _next_higher_rate(rates[key], target)
         if held.is_refused(rate):
             continue
         if rate < rates[key]:
@@ -175,7 +175,7 @@ def next_rates(
     return RateChange(change, reasons[next(iter(change))]) if change else None
 
 
-def _raise(rate: int, target: int) -> int:
+def _next_higher_rate(rate: int, target: int) -> int:
     """Return the next step on the way up: at most a tenth of what is wanted, ever less.
 
     While a rate r rises, r + 11.5 s x its rise passes: that is kept below what is wanted and a
@@ -205,7 +205,7 @@ def _adapt(
     if rate > high:
         return high, _above(bounds, key, high)
     if rate < low:
-        return _raise(rate, low), f"{_name(key)} gets {format_rate(low)} at least"
+        return _next_higher_rate(rate, low), f"{_name(key)} gets {format_rate(low)} at least"
     side_strain, trouble = strain(observed, held.changed_at), held.troubled_at
     careful = trouble is not None and not _passed(trouble, now, TROUBLED_SECONDS)
     watched = _passed(held.changed_at, now, CAREFUL_SECONDS)

@@ -89,7 +89,7 @@ def growing_sides(
     leads it. Logs of which nothing is known yet are left out.
     """
     produced = {i: growth_bytes_per_s(sizes.get(i, ())) or 0.0 for i in run.in_flight}
-    return _in_quotas(run, produced, leaders)
+    return _growing_by_side(run, produced, leaders)
 
 
 def expected_sides(run: RunState, indices: Iterable[int]) -> dict[Key, list[Growing]]:
@@ -100,14 +100,14 @@ def expected_sides(run: RunState, indices: Iterable[int]) -> dict[Key, list[Grow
         i: next(iter(m.move.before), None) if m.leader is None else m.leader
         for i, m in moves.items()
     }
-    sides = _in_quotas(run, produced, leaders)
+    sides = _growing_by_side(run, produced, leaders)
     for index, m in moves.items():
         for broker in m.move.dir_moves if produced[index] else ():
             sides.setdefault((broker, Side.LOG_DIRS), []).append(Growing(produced[index], 0, 1))
     return sides
 
 
-def _in_quotas(
+def _growing_by_side(
     run: RunState, produced: Mapping[int, float], leaders: Mapping[int, int | None]
 ) -> dict[Key, list[Growing]]:
     sides: defaultdict[Key, list[Growing]] = defaultdict(list)

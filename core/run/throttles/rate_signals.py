@@ -95,7 +95,7 @@ class Signals:
         """Return what is known of these sides; `waited` is what `before` once said."""
         flows = self._flows(run)
         growing = growing_sides(run, self._sizes, self._leaders)
-        fallen = self._fallen(state)
+        fallen = self._out_of_step_reasons(state)
         if self._left is None:  # with each sample anew: a long plan has many moves
             arrived = self._samples[-1][1] if self._samples else {}
             sizes = {index: seen[-1][1] for index, seen in self._sizes.items() if seen}
@@ -116,7 +116,7 @@ class Signals:
             )
         return observations
 
-    def _fallen(self, state: ClusterState) -> dict[Key, str]:
+    def _out_of_step_reasons(self, state: ClusterState) -> dict[Key, str]:
         """Return who is out of step for long enough: a replica that has just arrived seems so."""
         now = out_of_step(state)
         self._out_since = {

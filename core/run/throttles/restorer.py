@@ -69,7 +69,7 @@ class ThrottleRestorer:
             gone = [[topic, side.value] for topic, side in unset]
             more = {"missing": missing} if missing else {}
             self._recorder.record_outcome(Kind.PAIRS_REMOVED, lists=done, unset=gone, **more)
-        self._leave_alone([Resource.topic(topic) for topic, _, _ in lists], failed)
+        self._back_off_failed([Resource.topic(topic) for topic, _, _ in lists], failed)
 
     def _subtract(
         self, lists: tuple[ListPairs, ...]
@@ -139,7 +139,7 @@ class ThrottleRestorer:
         failed = _in_words({r: a for r, a in configs.items() if isinstance(a, Fault)})
         intents = (self._throttles.rates[key] for key in rates)
         shown = {i: configs[r] for i in intents if (r := Resource.broker(i.broker)) not in failed}
-        once_more = self._once_more(shown)
+        once_more = self._newly_foreign_rates(shown)
         due = self._throttles.rates_due  # set perhaps, though not seen: brokers lag
         changes = {
             i: restore_changes(i, configs, unverified=i.key in due)
@@ -161,10 +161,10 @@ class ThrottleRestorer:
         ]
         if done:
             self._recorder.record_outcome(Kind.RATE_RESTORED, rates=done)
-        self._leave_alone(brokers, failed)
+        self._back_off_failed(brokers, failed)
         self.backoff.tried((), {Resource.broker(key[0]): why for key, why in once_more.items()})
 
-    def _once_more(self, shown: Mapping[RateIntent, Answer]) -> dict[Key, str]:
+    def _newly_foreign_rates(self, shown: Mapping[RateIntent, Answer]) -> dict[Key, str]:
         """Return which rates somebody else has changed and may be about to put back, in words.
 
         Another run on the same brokers that ends when ours does puts back what it found: our rate.
@@ -178,7 +178,7 @@ class ThrottleRestorer:
             for broker, side in new
         }
 
-    def _leave_alone(self, tried: Collection[Resource], failed: Mapping[Resource, str]) -> None:
+    def _back_off_failed(self, tried: Collection[Resource], failed: Mapping[Resource, str]) -> None:
         """Let all else go on before what could not be put back is asked again."""
         refused = {
             Resource(kind, name): f"the throttle of {kind.value} {name} cannot be put back: {why}"

@@ -203,13 +203,13 @@ def adjust_pairs(
         and not _rests(observed, pair)
     ]
     if taking:
-        return steps.SuspendPairs(_by_list(taking), to_suspend[taking[0]])
+        return steps.SuspendPairs(_group_by_list(taking), to_suspend[taking[0]])
     back = [
         pair
         for pair in run.throttles.away
         if pair not in to_suspend and _goes_on(run, pair) and not _rests(observed, pair)
     ]
-    return steps.ReinstatePairs(_by_list(back)) if back else None
+    return steps.ReinstatePairs(_group_by_list(back)) if back else None
 
 
 def _rests(observed: Observation, pair: Pair) -> bool:
@@ -241,7 +241,7 @@ def _goes_on(run: RunState, pair: Pair) -> bool:
     )
 
 
-def _by_list(pairs: Iterable[Pair]) -> tuple[ListPairs, ...]:
+def _group_by_list(pairs: Iterable[Pair]) -> tuple[ListPairs, ...]:
     lists: defaultdict[ListKey, list[str]] = defaultdict(list)
     for topic, side, pair in pairs:
         lists[topic, side].append(pair)

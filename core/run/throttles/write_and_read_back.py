@@ -163,7 +163,7 @@ class VerifiedThrottles:
 
         The same over again is put back at once, and journalled the 1st, 2nd, 4th, 8th … time.
         """
-        lists = self._lost_for_sure(lists)
+        lists = self._confirm_lost_pairs(lists)
         if not (rates or lists):
             return False
         keys: list[Key | ListKey] = [lost.key for lost in rates]
@@ -172,7 +172,7 @@ class VerifiedThrottles:
         for key in keys:
             written = self._throttles.mends.get(key, 0)  # since the run was last resumed
             times[key] = written + 1 + (self._unwritten[key] if written else 0)
-        if all(n & (n - 1) for n in times.values()) and self._mend_as_before(rates, lists):
+        if all(n & (n - 1) for n in times.values()) and self._reapply_known(rates, lists):
             self._unwritten.update(times.keys())
             return True
         for key in times:
@@ -186,7 +186,7 @@ class VerifiedThrottles:
         )
         return True
 
-    def _mend_as_before(self, rates: Collection[LostRate], lists: Collection[ListIntent]) -> bool:
+    def _reapply_known(self, rates: Collection[LostRate], lists: Collection[ListIntent]) -> bool:
         """Put back what was deleted, if the journal tells all of it already; return whether so."""
         for lost in rates:
             known = self._throttles.rates[lost.key]
@@ -199,7 +199,7 @@ class VerifiedThrottles:
         whole = [self._throttles.rates[lost.key] for lost in rates]
         return self.apply_and_verify(lists, whole) is None
 
-    def _lost_for_sure(self, lists: Collection[ListIntent]) -> tuple[ListIntent, ...]:
+    def _confirm_lost_pairs(self, lists: Collection[ListIntent]) -> tuple[ListIntent, ...]:
         """Return which pairs the controller does not hold either; a broker may be behind."""
         held, failed = fetch_lists(self._client, self._clock, [lost.key for lost in lists])
         sure = []

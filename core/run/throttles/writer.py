@@ -82,7 +82,7 @@ class ThrottleWriter:
     def _intend(self, batch: int, indices: tuple[int, ...], observed: Observation) -> None:
         """Journal the lists of these moves, and the rates of all that is left of the batch."""
         beginning = [self._state.moves[index].move for index in indices]
-        moves = [m.move for m in self._left_of(batch)]
+        moves = [m.move for m in self._remaining_moves(batch)]
         configs = fetch_throttle_configs(self._client, *limited(moves, observed.alive))
         faults = {r: a for r, a in configs.items() if isinstance(a, Fault) and not is_missing(a)}
         copying = sorted({move.tp.topic for move in beginning if move.moves_data})
@@ -93,7 +93,7 @@ class ThrottleWriter:
             why = first_fault("reading", faults)
             # One that died is not shown so yet: what may pass is waited for.
             if self._are_in_flight(indices) or all(map(is_transient, faults.values())):
-                self._later(batch, indices, why)
+                self._back_off_or_wait(batch, indices, why)
             else:
                 self._recorder.write(Kind.THROTTLE_FAILED, batch=batch, why=why)
             return
@@ -110,7 +110,7 @@ class ThrottleWriter:
         )
 
     def _set_throttles(self, batch: int, observed: Observation) -> None:
-        moves = [m.move for m in self._left_of(batch)]
+        moves = [m.move for m in self._remaining_moves(batch)]
         rates = self._throttles.still_needed(batch).rates
         alive = [r for r in rates if r.broker in observed.alive]
         self._verified.reread_rates(batch, moves, alive)
@@ -152,7 +152,7 @@ class ThrottleWriter:
 
     def intend_rates(self, batch: int, brokers: tuple[int, ...]) -> None:
         """Journal the rates of brokers that are back; one that does not answer is waited for."""
-        moves = self._in_flight_or_left_of(batch)
+        moves = self._in_flight_or_remaining(batch)
         configs = fetch_throttle_configs(self._client, brokers=brokers)
         faults = {r: a for r, a in configs.items() if isinstance(a, Fault)}
         answered = {r: a for r, a in configs.items() if r not in faults}
@@ -161,23 +161,23 @@ class ThrottleWriter:
             payload = [rate.to_json() for rate in rates]
             self._recorder.write(Kind.RATE_INTENT, batch=batch, rates=payload)
         if faults:
-            self._later(batch, self._state.batch(batch), first_fault("reading", faults))
+            self._back_off_or_wait(batch, self._state.batch(batch), first_fault("reading", faults))
 
     def set_rates(self, batch: int, keys: tuple[Key, ...]) -> None:
         """Set rates that were journalled for brokers that are back; where refused, wait."""
         due = self._throttles.rates_due
-        moves = self._in_flight_or_left_of(batch)
+        moves = self._in_flight_or_remaining(batch)
         self._verified.reread_rates(batch, moves, [due[key] for key in keys])
         keys = tuple(key for key in keys if key in due)
         refusal = self._verified.apply_and_verify((), [due[key] for key in keys])
         if refusal is not None and self._verified.keep_refused(keys, refusal) != set(keys):
-            self._later(batch, self._state.batch(batch), refusal.why)
+            self._back_off_or_wait(batch, self._state.batch(batch), refusal.why)
         elif refusal is None and keys:
             rates = [[broker, side.value] for broker, side in keys]
             self._recorder.write(Kind.RATE_SET, batch=batch, rates=rates)
             self._verified.backoff.taken(batch)
 
-    def _later(self, batch: int, indices: Iterable[int], why: str) -> None:
+    def _back_off_or_wait(self, batch: int, indices: Iterable[int], why: str) -> None:
         """Moves in flight go on without a limit until it can be set; others do not begin."""
         if self._are_in_flight(indices):
             self._verified.back_off(batch, why)
@@ -282,10 +282,10 @@ class ThrottleWriter:
             with suppress(AccessDeniedError):
                 self._client.alter_configs(changes)
 
-    def _left_of(self, batch: int) -> list[RunMove]:
+    def _remaining_moves(self, batch: int) -> list[RunMove]:
         moves = (self._state.moves[i] for i in self._state.batch(batch))
         return [m for m in moves if not m.phase.ended]
 
-    def _in_flight_or_left_of(self, batch: int) -> list[Move]:
+    def _in_flight_or_remaining(self, batch: int) -> list[Move]:
         moves = [self._state.moves[i].move for i in self._state.in_flight]
-        return moves + [m.move for m in self._left_of(batch) if not m.phase.in_flight]
+        return moves + [m.move for m in self._remaining_moves(batch) if not m.phase.in_flight]

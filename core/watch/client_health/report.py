@@ -47,8 +47,8 @@ def report_to_json(report: ProbeReport) -> dict[str, Any]:
             asdict(broker)
             | {
                 "health": broker.health.value,
-                "produce": _wait_to_json(broker.produce),
-                "fetch": _wait_to_json(broker.fetch),
+                "produce": _latency_to_json(broker.produce),
+                "fetch": _latency_to_json(broker.fetch),
             }
             for broker in report.brokers
         ],
@@ -85,7 +85,7 @@ def report_from_json(document: Mapping[str, Any]) -> ProbeReport:
         raise DocumentError("A report of clients cannot be read.") from error
 
 
-def _wait_to_json(wait: Latency) -> dict[str, Any]:
+def _latency_to_json(wait: Latency) -> dict[str, Any]:
     p50, p99 = (None if ms is None else round(ms, 2) for ms in (wait.p50_ms, wait.p99_ms))
     return {"messages": wait.messages, "p50_ms": p50, "p99_ms": p99}
 

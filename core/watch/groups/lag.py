@@ -198,7 +198,7 @@ class GroupView:
 
     @cached_property
     def _summed(self) -> tuple[int | None, Rates | None]:
-        return _sum_of(self.partitions)
+        return _sum_lags_and_rates(self.partitions)
 
     @cached_property
     def _parts(self) -> list[tuple[int | None, Rates | None]]:
@@ -212,7 +212,7 @@ class GroupView:
         if self.is_lower_bound:
             parts.append((None, None))
         rest = [p for p in self.partitions if p.lag is not None and not p.is_behind]
-        return [*parts, _sum_of(rest)] if rest else parts
+        return [*parts, _sum_lags_and_rates(rest)] if rest else parts
 
     @cached_property
     def idle(self) -> tuple[str, ...]:
@@ -314,7 +314,7 @@ def _rates(
     return Rates((committed - was) / seconds, (end - had) / seconds)
 
 
-def _sum_of(partitions: Sequence[PartitionView]) -> tuple[int | None, Rates | None]:
+def _sum_lags_and_rates(partitions: Sequence[PartitionView]) -> tuple[int | None, Rates | None]:
     lags = [p.lag for p in partitions if p.lag is not None]
     rates = [p.rates for p in partitions if p.rates is not None]
     summed = Rates(sum(r.read_per_s for r in rates), sum(r.produced_per_s for r in rates))

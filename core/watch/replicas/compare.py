@@ -153,13 +153,13 @@ def _batch_differences(
     first, last = any_batch.first, any_batch.last
     corrupt = tuple(sorted(having.keys() - sound.keys()))
     if corrupt:
-        offset = _first_offset(bodies[corrupt[0]], bodies[agreed[0]]) if agreed else None
+        offset = _first_differing_offset(bodies[corrupt[0]], bodies[agreed[0]]) if agreed else None
         yield Difference(DifferenceKind.CORRUPT, first, last, corrupt, agreed, offset)
     if len(groups) > 1:
         if len(agreed) == len(groups[1]):
             agreed = ()
         odd = tuple(sorted(broker for broker in sound if broker not in agreed))
-        offset = _first_offset(bodies[groups[0][0]], bodies[groups[1][0]], compacted)
+        offset = _first_differing_offset(bodies[groups[0][0]], bodies[groups[1][0]], compacted)
         alike = len({sound[group[0]].crc for group in groups}) == 1
         kind = DifferenceKind.EPOCH if alike else DifferenceKind.OTHER
         yield Difference(kind, first, last, odd, agreed, offset)
@@ -196,7 +196,7 @@ def _agree_compacted(batch: bytes, other: bytes) -> bool:
         return False
 
 
-def _first_offset(batch: bytes, other: bytes, compacted: bool = False) -> int | None:
+def _first_differing_offset(batch: bytes, other: bytes, compacted: bool = False) -> int | None:
     try:
         return first_difference(batch, other, compacted=compacted)
     except ValueError:

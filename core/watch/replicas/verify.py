@@ -140,7 +140,7 @@ class Verifier:
 
     def run(self) -> Verification:
         """Verify all; raises AccessDeniedError and UnreachableError only when nothing is known."""
-        self._learn_compaction()
+        self._fetch_compaction()
         self._begin()
         ended = self._rounds()
         self._notes += recheck_differences(self._client, self._state, self._work.values())
@@ -152,7 +152,7 @@ class Verifier:
             tuple(self._notes),
         )
 
-    def _learn_compaction(self) -> None:
+    def _fetch_compaction(self) -> None:
         """Find out which topics are compacted; where that is not told, they may be."""
         names = sorted({tp.topic for tp in self._work})
         resources = [Resource.topic(name) for name in names]
@@ -183,7 +183,7 @@ class Verifier:
             for broker in work.row.replicas:
                 if broker not in self._state.alive_ids:
                     work.leave(broker, "it is down")
-        self._learn_lags()
+        self._fetch_lags()
         parts = self._parts(self._work.values())
         starts = self._client.fetch_replica_offsets(parts, OffsetAt.EARLIEST)
         for work in self._work.values():
@@ -198,7 +198,7 @@ class Verifier:
             elif len(work.row.replicas) > 1:
                 work.leave(None, "fewer than two replicas can be read")
 
-    def _learn_lags(self) -> None:
+    def _fetch_lags(self) -> None:
         """Ask leaders first: what a follower then lacks, it lacks."""
         by_leader: dict[int, list[TopicPartition]] = {}
         for work in self._work.values():
@@ -264,7 +264,7 @@ class Verifier:
                 if isinstance(answer, Fault) and answer.name == CORRUPT:
                     corrupt.append(broker)
                 elif isinstance(answer, Fault):
-                    self._faulted(work, broker, answer, start_offset)
+                    self._handle_fault(work, broker, answer, start_offset)
                 else:
                     work.high[broker] = answer.high_watermark
                     read[broker] = answer.records
@@ -277,7 +277,7 @@ class Verifier:
                 hurried.append(work)
         return hurried
 
-    def _faulted(self, work: Comparison, broker: int, fault: Fault, start_offset: int) -> None:
+    def _handle_fault(self, work: Comparison, broker: int, fault: Fault, start_offset: int) -> None:
         if fault.name != _OUT_OF_RANGE:
             work.leave(broker, str(fault))
         else:

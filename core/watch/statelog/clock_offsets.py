@@ -76,11 +76,11 @@ class ClockOffsets:
         if before == -1 or topic is None or partition is None:
             return
         key = (topic, partition, epoch, version)
-        if self._mask and _mark(key) & self._mask:
+        if self._mask and _key_hash(key) & self._mask:
             return
         self._sample.setdefault(key, {}).setdefault(broker, at_ms)
         if len(self._sample) > MAX_SAMPLE:
-            self._thin()
+            self._shrink_sample()
 
     def join(self, other: ClockOffsets) -> None:
         """Take in what another one noted of other files."""
@@ -90,14 +90,14 @@ class ClockOffsets:
             mine = self._sample.setdefault(key, {})
             for broker, at_ms in times.items():
                 mine[broker] = min(mine.get(broker, at_ms), at_ms)
-        self._thin()
+        self._shrink_sample()
 
-    def _thin(self) -> None:
+    def _shrink_sample(self) -> None:
         """Keep those of the sample only, which becomes smaller until it fits."""
-        self._sample = {k: v for k, v in self._sample.items() if not _mark(k) & self._mask}
+        self._sample = {k: v for k, v in self._sample.items() if not _key_hash(k) & self._mask}
         while len(self._sample) > MAX_SAMPLE:
             self._mask = self._mask * 2 + 1
-            self._sample = {k: v for k, v in self._sample.items() if not _mark(k) & self._mask}
+            self._sample = {k: v for k, v in self._sample.items() if not _key_hash(k) & self._mask}
 
     def offsets(self) -> tuple[ClockOffset, ...]:
         """Return every broker's offset, by id."""
@@ -115,15 +115,15 @@ class ClockOffsets:
 
 
 @lru_cache(maxsize=4096)
-def _name_mark(topic: str) -> int:
+def _topic_checksum(topic: str) -> int:
     return crc32(topic.encode("utf-8", "replace"))
 
 
-def _mark(key: ChangeKey) -> int:
+def _key_hash(key: ChangeKey) -> int:
     """Return a number that is the same in each process, and spreads keys evenly."""
     topic, partition, epoch, version = key
     # Of whole numbers only: what Python makes of a text, or of None, is each process's own.
-    return hash((_name_mark(topic), partition, epoch, version or 0))
+    return hash((_topic_checksum(topic), partition, epoch, version or 0))
 
 
 BrokerPair = tuple[int, int]

@@ -104,7 +104,7 @@ def find_log_files(named: Iterable[Path], zones: TimeZones) -> LogFiles:
 
     Raises UsageError for a name that is not there, and for a folder without any such log.
     """
-    paths, left_out, twice = _paths(named)
+    paths, left_out, twice = _collect_paths(named)
     sources: list[LogFile] = []
     for path in sorted(paths):
         try:
@@ -119,7 +119,7 @@ def find_log_files(named: Iterable[Path], zones: TimeZones) -> LogFiles:
     return LogFiles(tuple(sources), tuple(left_out), tuple(twice))
 
 
-def _paths(named: Iterable[Path]) -> tuple[list[Path], list[tuple[Path, str]], list[Path]]:
+def _collect_paths(named: Iterable[Path]) -> tuple[list[Path], list[tuple[Path, str]], list[Path]]:
     """Return the files to read, those that are left out and why, and those named twice."""
     paths: dict[tuple[int, int], Path] = {}
     left_out: list[tuple[Path, str]] = []
@@ -176,7 +176,7 @@ def _open_log_file(path: Path, number: int, zones: TimeZones) -> LogFile:
                     continue
                 if broker is None and (writer := _WRITER.match(stamp[5])):
                     broker = int(writer[1] or writer[2])
-                if first is None and _ms(stamp, zones.of(broker)) is not None:
+                if first is None and _parse_ms(stamp, zones.of(broker)) is not None:
                     first = stamp
                 if first is not None and broker is not None:
                     break
@@ -188,13 +188,13 @@ def _open_log_file(path: Path, number: int, zones: TimeZones) -> LogFile:
     if not beginning:
         return LogFile(path, number, size, zones.of(None), None, 0)
     # In the zone of who wrote it, which a later line may be the first to say.
-    first_ms = None if first is None else _ms(first, zones.of(broker))
+    first_ms = None if first is None else _parse_ms(first, zones.of(broker))
     if first_ms is None:
         raise ValueError("no line in its beginning has a time that is known here")
     return LogFile(path, number, size, zones.of(broker), broker, first_ms)
 
 
-def _ms(stamp: re.Match[str], zone: tzinfo) -> int | None:
+def _parse_ms(stamp: re.Match[str], zone: tzinfo) -> int | None:
     try:
         return TimestampParser(zone).ms(stamp)
     except ValueError:

@@ -261,8 +261,8 @@ class MergeTally:
         self.events += other.events
         self.unknown += other.unknown
         self.strange += other.strange
-        self.first_ms = min(_not_none(self.first_ms, other.first_ms), default=None)
-        self.last_ms = max(_not_none(self.last_ms, other.last_ms), default=None)
+        self.first_ms = min(_known_times(self.first_ms, other.first_ms), default=None)
+        self.last_ms = max(_known_times(self.last_ms, other.last_ms), default=None)
         self.topics |= other.topics
         self.clocks.join(other.clocks)
         self.mixed_clusters.join(other.mixed_clusters)
@@ -270,7 +270,7 @@ class MergeTally:
         self.disorder.longest_ms = max(self.disorder.longest_ms, other.disorder.longest_ms)
 
 
-def _not_none(*times: int | None) -> list[int]:
+def _known_times(*times: int | None) -> list[int]:
     return [at_ms for at_ms in times if at_ms is not None]
 
 

@@ -213,14 +213,14 @@ def parse_message(text: str) -> Change:
             return change
         for pattern, kind in _FORMS.get(text.partition(" ")[0], ()):
             if (match := pattern.match(text)) is not None:
-                return _with_bracket_values(text, _named_change(kind, match))
+                return _with_bracket_values(text, _change_from_match(kind, match))
         # Until 2.7 a new leader said so in server.log, with the partition in front.
         return _parse_start(text) or UNKNOWN
     except ValueError:  # letters where a form has a number
         return UNKNOWN
 
 
-def _named_change(kind: LogEventKind, match: re.Match[str]) -> Change:
+def _change_from_match(kind: LogEventKind, match: re.Match[str]) -> Change:
     # Groups are named as the fields are.
     fields: dict[str, Any] = {k: v for k, v in match.groupdict().items() if v is not None}
     if "count" in fields:

@@ -210,7 +210,7 @@ def _rebuild_state(
     """Return the state with these topics, and these partitions instead of its own."""
     names = sorted(topics)
     if not anew and names == [topic.name for topic in state.topics]:
-        columns = _update_in_place(state, latest)
+        columns = _build_patched_columns(state, latest)
         if columns is not None:
             known = [topics[name] for name in names]
             return build_state(state.cluster_id, at, controller, list(brokers), known, columns)
@@ -254,7 +254,7 @@ def _rebuild_state(
     return build_state(state.cluster_id, at, controller, list(brokers), known, columns)
 
 
-def _update_in_place(
+def _build_patched_columns(
     state: ClusterState, latest: dict[TopicPartition, Replicas | None]
 ) -> dict[str, Any] | None:
     """Return the columns where no partition comes, goes, or has another number of replicas.

@@ -79,11 +79,11 @@ def decode(data: bytes | None, kind: int, partition: int | None) -> Thing | None
         return decode_replicas(data)
     values = parse_json(data)
     if kind & _BROKER:
-        return _of_places(Broker, values)
-    return number_of(values) if kind & _NUMBER else _of_places(Topic, values)
+        return _decode_slots(Broker, values)
+    return number_of(values) if kind & _NUMBER else _decode_slots(Topic, values)
 
 
-def _of_places(kind: type[T], values: Any) -> T:
+def _decode_slots(kind: type[T], values: Any) -> T:
     """Return what was kept by place: an earlier version had fewer."""
     slots: tuple[str, ...] = vars(kind)["__slots__"]
     if not isinstance(values, list) or len(values) > len(slots):
@@ -161,13 +161,13 @@ def decode_state(data: bytes, at: datetime) -> ClusterState:
         head["cluster_id"],
         at,
         head["controller"],
-        [_of_places(Broker, values) for values in head["brokers"]],
-        [_of_places(Topic, values) for values in head["topics"]],
-        _checked(columns, len(head["topics"])),
+        [_decode_slots(Broker, values) for values in head["brokers"]],
+        [_decode_slots(Topic, values) for values in head["topics"]],
+        _check_columns(columns, len(head["topics"])),
     )
 
 
-def _checked(columns: Mapping[str, Any], topics: int) -> Mapping[str, Any]:
+def _check_columns(columns: Mapping[str, Any], topics: int) -> Mapping[str, Any]:
     """Return the columns of a picture; raises ValueError where they do not fit each other."""
     if not all(columns[name].dtype.kind in "iu" for name in _COLUMNS):
         raise TypeError("a column of a picture holds no whole numbers")

@@ -76,7 +76,7 @@ def open_to_write(path: Path) -> sqlite3.Connection:
                     _make(path, database)
         # What the last second brought may be lost with the machine's power: it is seen again.
         database.execute("PRAGMA synchronous = NORMAL")
-        return _checked(path, database)
+        return _check_format(path, database)
 
 
 def open_to_read(path: Path) -> sqlite3.Connection | None:
@@ -85,7 +85,7 @@ def open_to_read(path: Path) -> sqlite3.Connection | None:
         return None
     with _opened(path, f"{path.absolute().as_uri()}?mode=ro") as database:
         if not _is_empty(database):
-            return _checked(path, database)
+            return _check_format(path, database)
     database.close()
     return None
 
@@ -132,7 +132,7 @@ def _opened(path: Path, address: str) -> Iterator[sqlite3.Connection]:
 def _make(path: Path, database: sqlite3.Connection) -> None:
     """Make an empty file a timeline, or one of an earlier format one of this."""
     if not _is_empty(database):
-        _checked(path, database)
+        _check_format(path, database)
     database.execute("PRAGMA auto_vacuum = INCREMENTAL")
     database.execute("PRAGMA journal_mode = WAL")
     database.executescript(_SCHEMA)
@@ -166,7 +166,7 @@ def _is_empty(database: sqlite3.Connection) -> bool:
     return not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
 
 
-def _checked(path: Path, database: sqlite3.Connection) -> sqlite3.Connection:
+def _check_format(path: Path, database: sqlite3.Connection) -> sqlite3.Connection:
     """Return the database if it is a timeline of a format that is known here."""
     if _pragma(database, "application_id") != _APPLICATION_ID:
         raise TimelineError(f"{path} is not a timeline.", next="Move it out of that folder.")

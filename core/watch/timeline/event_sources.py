@@ -293,12 +293,12 @@ class ThrottleEvents:
             self._lists_due = self._after(now, begun, THROTTLES_SECONDS)
             self._idle_due = self._after(now, begun, IDLE_LISTS_SECONDS)
             answers |= lists
-        return [*access, *self._changed_notes(state, answers)]
+        return [*access, *self._detect_changes(state, answers)]
 
     def _after(self, now: float, begun: float, seconds: float) -> float:
         return now + max(seconds, THROTTLES_COST * (self._stopwatch() - begun))
 
-    def _changed_notes(self, state: ClusterState, answers: Configs) -> list[Event]:
+    def _detect_changes(self, state: ClusterState, answers: Configs) -> list[Event]:
         """Return what has changed, by what was asked for."""
         seen, unknown = self._read(state, answers)
         fresh = {key for key, words in seen.items() if words != self._known.get(key)}

@@ -53,12 +53,12 @@ class Recorder:
         """Why sources had nothing to tell at the last look."""
         self._untold: list[Event] = []
         """What sources told and could not be kept yet: they tell it once."""
-        self._last = self._remembered()
+        self._last = self._last_recorded_state()
         self._interval_seconds = 0.0
         """How far this look and the next should be apart: a slow cluster is asked less often."""
         self._forgotten = self._note_due = float("-inf")
 
-    def _remembered(self) -> ClusterState | None:
+    def _last_recorded_state(self) -> ClusterState | None:
         """Return the cluster as the recorder before this one saw it last."""
         span = self._timeline.span
         last = None if span is None else self._timeline.state_at(span[1])

@@ -236,7 +236,7 @@ class Timeline:
     ) -> Iterator[Event]:
         """Yield the changes that were seen in that time, without notes."""
         with sqlite_errors(self.path):
-            yield from self._between(self._from(since), self._to(until), kinds)
+            yield from self._changes_between(self._from(since), self._to(until), kinds)
 
     def notes(
         self,
@@ -337,7 +337,7 @@ class Timeline:
                 return None
             seq, at, data = row
             state = packing.decode_state(data, from_milliseconds(at))
-            changes = self._between(seq, self._to(moment), ALL_KINDS, onward=True)
+            changes = self._changes_between(seq, self._to(moment), ALL_KINDS, onward=True)
             return apply_changes(state, changes, moment)
 
     def _from(self, since: datetime | None) -> int:
@@ -353,7 +353,7 @@ class Timeline:
         row = self._first(sql, to_milliseconds(moment))
         return int(row[0]) if row else self._next_seq()
 
-    def _between(
+    def _changes_between(
         self, first: int, last: int, kinds: Kind, *, onward: bool = False
     ) -> Iterator[Event]:
         """Yield changes; for going `onward` from a picture without what was before a new thing."""

@@ -89,16 +89,16 @@ def _replica_changes(
         text = _ids(b for b in after.isr if b in come)
         yield Kind.ISR_EXPAND, f"ISR with {text} {in_sync}", _ids(come)
     if kind & Kind.ASSIGNMENT:
-        text = _assignment(before, after)
+        text = _assignment_text(before, after)
         yield Kind.ASSIGNMENT, text, text.split(" ")[0]
 
 
-def _assignment(before: Replicas, after: Replicas) -> str:
+def _assignment_text(before: Replicas, after: Replicas) -> str:
     if after.adding or after.removing:
         target = [b for b in after.replicas if b not in after.removing]
-        return f"moves {_ids(_at_rest(before))} → {_ids(target)}"
+        return f"moves {_ids(_original_replicas(before))} → {_ids(target)}"
     if before.adding or before.removing:
-        if before.adding and set(after.replicas) == set(_at_rest(before)):
+        if before.adding and set(after.replicas) == set(_original_replicas(before)):
             return f"went back, on {_ids(after.replicas)} again"
         return f"has moved, now on {_ids(after.replicas)}"
     if set(before.replicas) == set(after.replicas):
@@ -106,7 +106,7 @@ def _assignment(before: Replicas, after: Replicas) -> str:
     return f"replicas {_ids(before.replicas)} → {_ids(after.replicas)}"
 
 
-def _at_rest(of: Replicas) -> list[int]:
+def _original_replicas(of: Replicas) -> list[int]:
     return [b for b in of.replicas if b not in of.adding]
 
 
@@ -137,7 +137,7 @@ def group_events(events: Iterable[Event], kinds: Kind = ALL_KINDS) -> list[Event
     groups: list[EventGroup] = []
     open_ones: dict[tuple[Kind, str], EventGroup] = {}
     for event in events:
-        for kind, about in _subjects(event):
+        for kind, about in _event_group_keys(event):
             if kinds and not kind & kinds:
                 continue
             last = open_ones.get((kind, about))
@@ -157,7 +157,7 @@ def group_events(events: Iterable[Event], kinds: Kind = ALL_KINDS) -> list[Event
     return kept
 
 
-def _subjects(event: Event) -> Iterator[tuple[Kind, str]]:
+def _event_group_keys(event: Event) -> Iterator[tuple[Kind, str]]:
     """Yield under which heads an event counts: of one partition several things may change."""
     before, after = event.before, event.after
     if isinstance(after, Note) and event.kind & Kind.CONFIG:  # the same on many brokers or topics

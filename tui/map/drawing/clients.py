@@ -95,7 +95,7 @@ def draw_clients(row: Row, grid: Grid, report: ProbeReport) -> None:
             continue
         value, role = client_number(entry)
         suffers = role != "text"
-        text = ("✗" if suffers else "") if value is None else _short(value)
+        text = ("✗" if suffers else "") if value is None else _format_ms(value)
         if len(text) > columns.digits and not suffers and column != model.column:
             text = ""  # numbers that touch cannot be told apart
         if len(text) > columns.cell:
@@ -103,7 +103,7 @@ def draw_clients(row: Row, grid: Grid, report: ProbeReport) -> None:
         row.put_right(at + columns.cell, text, brush.style(role, bold=suffers))
 
 
-def _short(milliseconds: float) -> str:
+def _format_ms(milliseconds: float) -> str:
     """Return it in at most four characters: `0.8`, `12`, `310`, `4.1k` from ten seconds on."""
     if milliseconds < 9.95:
         return f"{milliseconds:.1f}"

@@ -184,7 +184,7 @@ def suggestion_line(
     if suggestion is None:
         return ()
     unit = suggestion.metric.unit
-    before, after = _pair(suggestion.before, suggestion.after, unit)
+    before, after = _format_pair(suggestion.before, suggestion.after, unit)
     move = f"p{suggestion.tp.partition} → {suggestion.destination}"
     if suggestion.only_leader:
         move = f"p{suggestion.tp.partition} led by {suggestion.destination}"
@@ -207,7 +207,7 @@ def suggestion_line(
     return (dim(label), Span(move, Tone.YOURS, True), plain(text))
 
 
-def _pair(before: float, after: float, unit: str) -> tuple[str, str]:
+def _format_pair(before: float, after: float, unit: str) -> tuple[str, str]:
     """Return two amounts in one unit, which is written once."""
     if not unit:
         return f"{before:.0f}", f"{after:.0f}"

@@ -57,7 +57,7 @@ def draw_partition(
     lifted = drag if drag is not None and tp in drag.sources else None
     marks = _replica_marks(grid, state_row, move)
     for column in range(columns.first, min(columns.brokers, columns.first + columns.shown)):
-        mark_at = _middle(columns, column)
+        mark_at = _broker_mark_x(columns, column)
         assert mark_at is not None
         broker = int(model.state.broker_ids[column])
         glyph, role = marks.get(broker, ("·", "faint"))
@@ -75,7 +75,7 @@ def draw_partition(
         row.put_right(columns.skew_end, scale.text(value, "·"), style)
 
 
-def _middle(columns: Columns, column: int) -> int | None:
+def _broker_mark_x(columns: Columns, column: int) -> int | None:
     """Return where the mark of a broker stands; None when it is out of sight."""
     at = columns.at(column)
     return None if at is None else at + columns.cell - 1 - (1 if columns.pitch >= 4 else 0)
@@ -114,10 +114,10 @@ def _draw_drag(row: Row, grid: Grid, tp: TopicPartition, drag: Drag, ground: str
     columns, brush = grid.columns, grid.brush
     ids = grid.model.state.broker_ids.tolist()
     source, target = ids.index(drag.sources[tp]), ids.index(drag.target)
-    start, end = _middle(columns, source), _middle(columns, target)
+    start, end = _broker_mark_x(columns, source), _broker_mark_x(columns, target)
     dim = brush.style("dim", ground)
     for broker in drag.illegal(tp):
-        at = _middle(columns, ids.index(broker))
+        at = _broker_mark_x(columns, ids.index(broker))
         if at is not None and broker != drag.sources[tp] and row.chars[at] == "·":
             row.put(at, "╱", dim)
     if start is not None and source != target:

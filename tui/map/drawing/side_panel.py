@@ -144,7 +144,7 @@ def draw_side(rows: Sequence[Row], start: int, scene: Scene) -> None:
     for sentence, chosen in rate_lines(scene.preview):
         panel.write(sentence, on="cursor" if chosen else "background", marked=chosen)
     panel.gap()
-    _draw_touches(panel, scene)
+    _draw_affected_groups(panel, scene)
     if drag is not None:
         _draw_reasons(panel, drag)
     elif scene.run is not None and scene.layout.side >= WIDE_SIDE:
@@ -209,7 +209,7 @@ def _draw_plan(panel: Panel, scene: Scene) -> None:
     panel.gap()
 
 
-def _draw_touches(panel: Panel, scene: Scene) -> None:
+def _draw_affected_groups(panel: Panel, scene: Scene) -> None:
     """Say who reads what the plan touches and how far behind, and how safe what is carried is."""
     drag = scene.drag
     moved = {move.tp for move in scene.preview.plan} | set(drag.sources if drag else ())

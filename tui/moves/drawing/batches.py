@@ -101,11 +101,11 @@ def batches_lines(run: RunView, cursor: int | None, width: int, height: int) -> 
 
 
 def _header(width: int) -> Line:
-    words = f"  {left('batch', 8)}{left('', _track(width))}  {left('bytes', 15)}"
+    words = f"  {left('batch', 8)}{left('', _bar_width(width))}  {left('bytes', 15)}"
     return (dim(f"{words}{right('moves', 7)}  {left('stands', 30)}"),)
 
 
-def _track(width: int) -> int:
+def _bar_width(width: int) -> int:
     return 40 if width >= 160 else 25 if width >= 110 else 12
 
 
@@ -118,7 +118,7 @@ def _batch_line(batch: Batch, width: int, *, selected: bool) -> Line:
     return (
         Span("▸ " if selected else "  ", Tone.YOURS, bold=True),
         bright(number) if selected else plain(number),
-        *bar(share, _track(width), Tone.FINE if ended else Tone.YOURS),
+        *bar(share, _bar_width(width), Tone.FINE if ended else Tone.YOURS),
         plain("  "),
         plain(left(amount_words(batch.moved_bytes, total), 15)),
         plain(right(f"{len(batch.moves)}", 7)),

@@ -67,12 +67,12 @@ def filter_events(events: tuple[RunEvent, ...], words: str) -> tuple[RunEvent, .
             for word in parts
         )
 
-    event_texts = zip(events, _searched(events), strict=True)
+    event_texts = zip(events, _search_texts(events), strict=True)
     return tuple(event for event, text in event_texts if holds(text))
 
 
 @memoize_last
-def _searched(events: tuple[RunEvent, ...]) -> tuple[str, ...]:
+def _search_texts(events: tuple[RunEvent, ...]) -> tuple[str, ...]:
     """Return what is searched of each event: its time as it is shown, its kind, its text."""
     return tuple(
         f"{event.at.astimezone(UTC).time().isoformat('seconds')} {event.kind} {event.text}".lower()

@@ -57,11 +57,11 @@ def _broker_line(broker: BrokerProgress, width: int) -> Line:
     tone = Tone.LOOK if broker.why and not now else Tone.PLAIN if now else Tone.DIM
     whole = format_rate(now if unlimited else limit)
     unknown = broker.bytes_per_s is None
-    rate = "?" if unknown else whole if unlimited else _in_unit_of(whole, now)
+    rate = "?" if unknown else whole if unlimited else _format_in_unit_of(whole, now)
     against = rate if unlimited else f"{rate} / {whole}"
     why = broker.why or ("no limit" if unlimited else "")
     average = broker.average_bytes_per_s
-    average_words = "" if average is None else f"avg {_in_unit_of(whole, average)}"
+    average_words = "" if average is None else f"avg {_format_in_unit_of(whole, average)}"
     if limit == FLOOR_BYTES_PER_S:  # nothing can be compared with that
         against, fraction, tone = "held", 0.0, Tone.DIM
         average_words = "" if average is None else f"avg {format_rate(average)}"
@@ -77,7 +77,7 @@ def _broker_line(broker: BrokerProgress, width: int) -> Line:
     )
 
 
-def _in_unit_of(whole: str, rate: float) -> str:
+def _format_in_unit_of(whole: str, rate: float) -> str:
     """Return a rate as a number in the unit of another one, so that they can be compared."""
     part = rate / UNITS.get(whole.rpartition(" ")[2], MEGA)
     return f"{part:.0f}" if rate == 0 or part >= 9.95 else f"{part:.1f}"

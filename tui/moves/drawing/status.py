@@ -107,7 +107,7 @@ def notice_lines(run: RunView, width: int) -> Lines:
     """Return in sentences what is not as usual: why it halts, and what waits to be taken up."""
     tone = STYLES[run.state].tone
     lines: list[Line] = []
-    if sentence := _sentence(run):
+    if sentence := _status_sentence(run):
         name = not sentence.split()[0].isalpha()  # a partition's: it stays as it is written
         words = sentence if name else sentence[:1].upper() + sentence[1:]
         lines += [(Span(f"   {part}", tone),) for part in wrap_text(words, width - 4, 2)]
@@ -124,7 +124,7 @@ def notice_lines(run: RunView, width: int) -> Lines:
     return tuple(lines)
 
 
-def _sentence(run: RunView) -> str:
+def _status_sentence(run: RunView) -> str:
     match run.state:
         case RunStatus.SCHEDULED:
             at = f" at {run.starts_at.astimezone(UTC):%Y-%m-%d %H:%M}Z" if run.starts_at else ""

@@ -60,7 +60,7 @@ def summary_lines(
         return (*lines, _row("", (dim("checking and estimating"),), width))
     at_rate = assessment.at(rate)
     lines += [_row(label, line, width) for label, line in _time(at_rate.estimate, bounds, width)]
-    lines += _touched(plan, width)
+    lines += _affected_lines(plan, width)
     for finding in at_rate.findings:
         if finding.severity is Severity.UNSAFE:
             continue
@@ -95,7 +95,7 @@ def _time(estimate: Estimate, bounds: RateBounds | None, width: int) -> Iterable
         yield "", (dim(estimate.calibration.words),)
 
 
-def _touched(plan: Plan, width: int) -> Iterable[Line]:
+def _affected_lines(plan: Plan, width: int) -> Iterable[Line]:
     topics = sorted({move.tp.topic for move in plan})
     shown = ", ".join(topics[:3]) + (f" and {len(topics) - 3} more" if len(topics) > 3 else "")
     yield _row("topics", (plain(shown),), width)

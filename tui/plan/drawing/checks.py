@@ -36,7 +36,7 @@ def note_lines(notes: Sequence[str], width: int, height: int) -> Lines:
         ]
         for note in notes
     ]
-    return _in_room(blocks, width, height, "note")
+    return _fit_blocks(blocks, width, height, "note")
 
 
 def finding_lines(findings: Sequence[Finding], width: int, height: int) -> Lines:
@@ -44,7 +44,7 @@ def finding_lines(findings: Sequence[Finding], width: int, height: int) -> Lines
     if not findings:
         return ((Span("√", Tone.FINE), plain(" nothing speaks against it")),)
     max_lines = min(_MAX_LINES, height)
-    return _in_room(
+    return _fit_blocks(
         [_block(finding, width, max_lines) for finding in findings], width, height, "finding"
     )
 
@@ -64,7 +64,7 @@ def _block(finding: Finding, width: int, max_lines: int) -> list[Line]:
     return [first, *((indent, Span(text, shown)) for text in texts[1:])]
 
 
-def _in_room(blocks: Sequence[list[Line]], width: int, height: int, what: str) -> Lines:
+def _fit_blocks(blocks: Sequence[list[Line]], width: int, height: int, what: str) -> Lines:
     """Return whole blocks, the worst first, and a line that counts the others.
 
     The first is there in any case, cut if it must be: a count alone says nothing.

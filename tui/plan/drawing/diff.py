@@ -107,7 +107,7 @@ def diff_lines(
     order: Sequence[int] | None = None,
 ) -> Lines:
     """Return the moves that fit `height`, the cursor's among them: by topic, or in `order`."""
-    rows: list[int | str] = list(order) if order is not None else _by_topic(plan)
+    rows: list[int | str] = list(order) if order is not None else _rows_by_topic(plan)
     arrow = max((sum(len(str(b)) + 2 for b in move.before) - 1 for move in plan), default=0)
     shown = []
     for i in window(len(rows), height, rows.index(cursor) if cursor in rows else 0):
@@ -123,7 +123,7 @@ def diff_lines(
     return tuple(shown)
 
 
-def _by_topic(plan: Plan) -> list[int | str]:
+def _rows_by_topic(plan: Plan) -> list[int | str]:
     rows: list[int | str] = []
     for index, move in enumerate(plan):
         if index == 0 or plan.moves[index - 1].tp.topic != move.tp.topic:

@@ -72,7 +72,7 @@ def impact_lines(impact: Impact, width: int) -> Lines:
     shrunk = impact.shrinking
     if shrunk is not None:
         lines += [BLANK, rule("retention to shrink first", width)]
-        lines += _wrapped(" ".join(retention_sentences(shrunk)), width)
+        lines += _wrap_sentence(" ".join(retention_sentences(shrunk)), width)
         command = retention_command(shrunk, "PLAN")
         lines += [(plain("    "), Span(command, Tone.YOURS))] if command else []
     return tuple(lines)
@@ -84,11 +84,11 @@ def _headroom(impact: Impact, width: int) -> Lines:
         sentences.append(f"It is not known of {counted(impact.headroom_unknown, 'partition')}.")
     if not sentences:
         return ()
-    lines = [line for sentence in sentences for line in _wrapped(sentence, width)]
+    lines = [line for sentence in sentences for line in _wrap_sentence(sentence, width)]
     return (rule("replicas to spare for acks=all", width), *lines, BLANK)
 
 
-def _wrapped(sentence: str, width: int) -> list[Line]:
+def _wrap_sentence(sentence: str, width: int) -> list[Line]:
     return [(plain("  "), plain(part)) for part in wrap_text(sentence, width - 4)]
 
 

@@ -122,7 +122,7 @@ def plan_lines(view: PlanView, width: int, height: int) -> Lines:
         # The border is as much shorter as the panel is longer than the moves.
         rows = max(height - max(len(second) - len(first), 0), len(second))
         return side_by_side(first, second, (main, panel), rows)
-    return _stacked(view, width, height)
+    return _stacked_layout(view, width, height)
 
 
 EMPTY: Lines = (
@@ -253,7 +253,7 @@ def _panel(view: PlanView, width: int, height: int) -> Lines:
     return tuple(lines)
 
 
-def _stacked(view: PlanView, width: int, height: int) -> Lines:
+def _stacked_layout(view: PlanView, width: int, height: int) -> Lines:
     head: list[Line] = [*head_lines(view, width)]
     below: list[Line] = []
     if view.assessment is None:

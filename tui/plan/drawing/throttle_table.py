@@ -64,7 +64,7 @@ def throttle_lines(
 def reason_lines(estimate: Estimate, width: int, height: int, *, table_width: int) -> Lines:
     """Return what the chosen rate means; the range too, where the table has no room for it."""
     notes: list[tuple[str, Tone]] = []
-    if table_width < RANGE_FROM and (between := _range(estimate)):
+    if table_width < RANGE_FROM and (between := _time_range(estimate)):
         notes.append((f"between {between.replace('–', 'and')}", Tone.DIM))
     if estimate.never is not None:
         notes.append((f"never: {estimate.never}", Tone.ACT))
@@ -97,7 +97,7 @@ def _rate_line(estimate: Estimate, chosen: bool, focused: bool, wide: bool) -> L
         mark,
         Span(rate, Tone.YOURS if chosen else Tone.PLAIN, bold=chosen),
         Span(right(format_duration(estimate.seconds), 11), Tone.BRIGHT if chosen else tone, chosen),
-        dim(right(_range(estimate), 22) if wide else ""),
+        dim(right(_time_range(estimate), 22) if wide else ""),
         plain(f"  {_slowest(estimate)}"),
         Span(f" ▲ b{crowd.broker} {crowd.fraction:.0%}", Tone.LOOK) if crowd else plain(""),
     )
@@ -110,7 +110,7 @@ def _slowest(estimate: Estimate) -> str:
     return f"b{broker} {SIDES[side]}"
 
 
-def _range(estimate: Estimate) -> str:
+def _time_range(estimate: Estimate) -> str:
     if estimate.range_seconds is None:
         return ""
     low, high = estimate.range_seconds

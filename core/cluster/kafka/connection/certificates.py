@@ -41,7 +41,7 @@ def find_certificates(settings: ConnectionSettings, servers: Sequence[str]) -> l
         if store is not None
         for certificate in _read(owner, store)
     ]
-    return [*own, *_of_servers(settings, servers)]
+    return [*own, *_fetch_certificates(settings, servers)]
 
 
 def find_principal(settings: ConnectionSettings) -> str:
@@ -71,7 +71,7 @@ def _read(owner: str, store: Pem) -> list[x509.Certificate]:
         ) from error
 
 
-def _of_servers(settings: ConnectionSettings, servers: Sequence[str]) -> list[Certificate]:
+def _fetch_certificates(settings: ConnectionSettings, servers: Sequence[str]) -> list[Certificate]:
     certificates: list[Certificate] = []
     threads = [
         threading.Thread(target=_look, args=(settings, server, certificates), daemon=True)

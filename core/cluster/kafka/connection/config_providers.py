@@ -35,10 +35,10 @@ def resolve_providers(entries: dict[str, str], path: Path) -> dict[str, str]:
         return entries
     providers = {name: _provider(name, entries, path) for name in names}
     left = {key: value for key, value in entries.items() if not key.startswith(PROVIDERS)}
-    return {key: _resolved(key, value, providers, path) for key, value in left.items()}
+    return {key: _resolve_references(key, value, providers, path) for key, value in left.items()}
 
 
-def _resolved(key: str, value: str, providers: Mapping[str, Lookup], path: Path) -> str:
+def _resolve_references(key: str, value: str, providers: Mapping[str, Lookup], path: Path) -> str:
     def replacement(match: re.Match[str]) -> str:
         lookup = providers.get(match[1])
         if lookup is None:
@@ -69,11 +69,11 @@ def _provider(name: str, entries: Mapping[str, str], path: Path) -> Lookup:
     folder = path.absolute().parent
     match of_name.removeprefix(_PACKAGE):
         case "EnvVarConfigProvider":
-            return _of_environment(entries.get(f"{parameters}allowlist.pattern", ".*"), path)
+            return _env_lookup(entries.get(f"{parameters}allowlist.pattern", ".*"), path)
         case "FileConfigProvider":
-            return _of_files(folder, _allowed(entries.get(f"{parameters}allowed.paths"), folder))
+            return _file_lookup(folder, _allowed(entries.get(f"{parameters}allowed.paths"), folder))
         case "DirectoryConfigProvider":
-            return _of_folder(folder, _allowed(entries.get(f"{parameters}allowed.paths"), folder))
+            return _dir_lookup(folder, _allowed(entries.get(f"{parameters}allowed.paths"), folder))
     raise DocumentError(
         f"{path}: {PROVIDERS}.{name}.class {of_name or 'is not set'}"
         f"{', which is not supported' if of_name else ''}.",
@@ -84,7 +84,7 @@ def _provider(name: str, entries: Mapping[str, str], path: Path) -> Lookup:
 _KINDS = ("File", "Directory", "EnvVar")
 
 
-def _of_environment(pattern: str, path: Path) -> Lookup:
+def _env_lookup(pattern: str, path: Path) -> Lookup:
     try:
         allowed = compiled(pattern)
     except re.error as error:
@@ -95,7 +95,7 @@ def _of_environment(pattern: str, path: Path) -> Lookup:
     return lambda _, name: os.environ.get(name) if allowed.fullmatch(name) else None
 
 
-def _of_files(folder: Path, is_allowed: Callable[[Path], bool]) -> Lookup:
+def _file_lookup(folder: Path, is_allowed: Callable[[Path], bool]) -> Lookup:
     def lookup(place: str, name: str) -> str | None:
         file = folder / place
         if not place or not is_allowed(file):
@@ -105,7 +105,7 @@ def _of_files(folder: Path, is_allowed: Callable[[Path], bool]) -> Lookup:
     return lookup
 
 
-def _of_folder(folder: Path, is_allowed: Callable[[Path], bool]) -> Lookup:
+def _dir_lookup(folder: Path, is_allowed: Callable[[Path], bool]) -> Lookup:
     def lookup(place: str, name: str) -> str | None:
         file = folder / place / name
         # As Kafka's: a file of the folder itself, and of none above or below it.

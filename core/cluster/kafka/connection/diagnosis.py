@@ -64,12 +64,12 @@ def unreachable(
         settings.check_login()
     except TrimtabError as error:
         return error
-    failure = _found_error(settings, detail, troubles)
+    failure = _error_from_diagnosis(settings, detail, troubles)
     failure.next = f"{failure.next} {misspellings(settings.ignored)}".strip()
     return failure
 
 
-def _found_error(
+def _error_from_diagnosis(
     settings: ConnectionSettings, detail: str, troubles: Sequence[ConnectionFailure]
 ) -> TrimtabError:
     brokers = {t.address: t.broker for t in troubles if t.broker is not None}
@@ -176,7 +176,7 @@ class _Diagnosis:
         except TimeoutError:
             self.found = self.late()
         except DocumentError as error:  # a certificate's file has gone since it was read
-            self.found = self._tells(
+            self.found = self._conclusion(
                 f"cannot be asked by TLS: {error.title.rstrip('.')}", error.next
             )
 
@@ -217,8 +217,8 @@ class _Diagnosis:
             )
         with connection:
             if self._settings.is_encrypted:
-                return self._over_tls(connection)
-            return self._over_plain_text(connection)
+                return self._diagnose_tls(connection)
+            return self._diagnose_plaintext(connection)
 
     def _remap_advice(self) -> str:
         return (
@@ -241,11 +241,11 @@ class _Diagnosis:
             raise TimeoutError
         return left
 
-    def _half(self) -> float:
+    def _half_time_left(self) -> float:
         """Return half of what is left: another guess takes some time, too."""
         return self._left() / 2
 
-    def _over_tls(self, connection: socket.socket) -> _Finding:
+    def _diagnose_tls(self, connection: socket.socket) -> _Finding:
         self._step = "it takes the connection, and the TLS handshake is not answered"
         connection.settimeout(self._left())
         try:
@@ -253,77 +253,77 @@ class _Diagnosis:
                 connection, server_hostname=self._host
             )
         except ssl.SSLCertVerificationError as error:
-            return self._tells(*_describe_certificate(self._host, error.verify_code))
+            return self._conclusion(*_certificate_problem(self._host, error.verify_code))
         except TimeoutError:
             raise
         except OSError as error:
-            return self._about_no_tls(error)
+            return self._diagnose_tls_failure(error)
         with wrapped:
             try:
-                return self._about_answers(wrapped)
+                return self._diagnose_answers(wrapped)
             except TimeoutError:
                 raise
             except OSError as error:  # with TLS 1.3 a client is refused after the handshake
-                return self._about_no_tls(error)
+                return self._diagnose_tls_failure(error)
 
-    def _about_no_tls(self, error: OSError) -> _Finding:
+    def _diagnose_tls_failure(self, error: OSError) -> _Finding:
         """Say why TLS fails where it is not ours that refuses; plain text is tried to know."""
         reason = str(error).upper()
         if "CERTIFICATE" in reason or "UNKNOWN_CA" in reason:
             if self._settings.tls.certificate is None:
-                return self._tells(
+                return self._conclusion(
                     "wants a client certificate",
                     "Set ssl.keystore.location to a PEM file with key and certificate.",
                 )
-            return self._tells(
+            return self._conclusion(
                 "refuses this client certificate",
                 "Have its authority trusted there, or set another ssl.keystore.location.",
             )
         if "ALERT" in reason:
-            return self._is_odd(
+            return self._unexpected_finding(
                 f"speaks TLS, but no connection comes about: {_reason(error)}",
                 "Compare TLS versions and ciphers with the broker's.",
             )
-        match find_protocol(self._connect, self._half()):
+        match find_protocol(self._connect, self._half_time_left()):
             case "Kafka":
-                return self._tells(
+                return self._conclusion(
                     "does not speak TLS, and this connection wants to",
                     "Set security.protocol=PLAINTEXT or SASL_PLAINTEXT in the --command-config "
                     "file.",
                 )
             case "HTTP":
-                return self._is_http()
-        return self._is_odd(
+                return self._http_finding()
+        return self._unexpected_finding(
             f"does not answer a TLS handshake as a Kafka broker: {_reason(error)}",
             "Check that it is a broker's TLS port.",
         )
 
-    def _over_plain_text(self, connection: socket.socket) -> _Finding:
+    def _diagnose_plaintext(self, connection: socket.socket) -> _Finding:
         self._step = "it takes the connection, and Kafka's first request is not answered"
         try:
-            return self._about_answers(connection)
+            return self._diagnose_answers(connection)
         except OSError as error:
             connection.close()
             # A broker's TLS listener hangs up on plain text; others say so, some in plain HTTP, or
             # wait for more.
-            match find_protocol(self._connect, self._half()):
+            match find_protocol(self._connect, self._half_time_left()):
                 case "TLS":
-                    return self._tells(
+                    return self._conclusion(
                         "is a TLS listener, and this connection is plain text",
                         "Set security.protocol=SSL or SASL_SSL in a file for --command-config.",
                     )
                 case "HTTP":
-                    return self._is_http()
+                    return self._http_finding()
             if isinstance(error, TimeoutError):
                 raise
-            return self._is_odd(
+            return self._unexpected_finding(
                 "does not answer as a Kafka broker",
                 "Check that it is a broker's port; one that wants SASL needs --command-config.",
             )
 
-    def _about_answers(self, connection: socket.socket) -> _Finding:
+    def _diagnose_answers(self, connection: socket.socket) -> _Finding:
         """Say what two requests are answered that take no login; raises OSError without answers."""
-        send_request(connection, self._half, API_VERSIONS, 0, b"")
+        send_request(connection, self._half_time_left, API_VERSIONS, 0, b"")
         self._step = "its first request is answered, and no other"
         login = self._settings.login
         mechanism = login.mechanism if login is not None else None
@@ -333,19 +333,19 @@ class _Diagnosis:
         )
         code, offered = parse_mechanisms(answer)
         if mechanism and code == _UNSUPPORTED_MECHANISM:
-            return self._tells(
+            return self._conclusion(
                 f"does not take logins by {mechanism}; it offers {offered or 'none'}",
                 f"Set sasl.mechanism to one of these in the --command-config file: {offered}.",
             )
         if mechanism and code == _NO_LOGIN_HERE:
             right = "SSL" if self._settings.is_encrypted else "PLAINTEXT"
-            return self._tells(
+            return self._conclusion(
                 "takes no logins, and this connection wants to log in",
                 f"Set security.protocol={right}, or name the port that takes logins.",
             )
         if not mechanism and code != _NO_LOGIN_HERE:
             right = "SASL_SSL" if self._settings.is_encrypted else "SASL_PLAINTEXT"
-            return self._tells(
+            return self._conclusion(
                 f"wants a login (by {offered or 'PLAIN'}), and this connection has none",
                 f"Set security.protocol={right}, sasl.mechanism and sasl.jaas.config in a file "
                 "for --command-config.",
@@ -355,14 +355,14 @@ class _Diagnosis:
             _HANGS_ADVICE,
         )
 
-    def _tells(self, what: str, advice: str) -> _Finding:
+    def _conclusion(self, what: str, advice: str) -> _Finding:
         return _Finding(self._server, _Kind.TELLS, what, advice)
 
-    def _is_odd(self, what: str, advice: str) -> _Finding:
+    def _unexpected_finding(self, what: str, advice: str) -> _Finding:
         return _Finding(self._server, _Kind.ODD, what, advice)
 
-    def _is_http(self) -> _Finding:
-        return self._tells("is an HTTP server, not a Kafka broker", "Give a broker's address.")
+    def _http_finding(self) -> _Finding:
+        return self._conclusion("is an HTTP server, not a Kafka broker", "Give a broker's address.")
 
 
 def _reason(error: OSError) -> str:
@@ -371,7 +371,7 @@ def _reason(error: OSError) -> str:
     return error.strerror or str(error) or "it hangs up"
 
 
-def _describe_certificate(host: str, code: int) -> tuple[str, str]:
+def _certificate_problem(host: str, code: int) -> tuple[str, str]:
     if code in _WRONG_NAME:
         return (
             f"has a certificate that is not for {host}",

@@ -37,7 +37,7 @@ def java_properties(bootstrap: str, path: Path | None) -> dict[str, str]:
             entries[f"{store}.location"] = str(place)
             if is_pem(place):
                 entries[f"{store}.type"] = "PEM"
-    _put_token_login(entries)
+    _put_token_jaas_config(entries)
     password = find_password(path, JAAS_CONFIG)
     if password is not None and JAAS_CONFIG in entries:
         entries[JAAS_CONFIG] = _with_password(entries[JAAS_CONFIG], password)
@@ -48,12 +48,12 @@ def java_properties(bootstrap: str, path: Path | None) -> dict[str, str]:
     return {**entries, "bootstrap.servers": servers}
 
 
-def _put_token_login(entries: dict[str, str]) -> None:
+def _put_token_jaas_config(entries: dict[str, str]) -> None:
     """Have a login by tokens said as every Java client since 3.1 reads it (KIP-768)."""
     if entries.get(MECHANISM) != oauth.OAUTHBEARER or token_sources.ENDPOINT not in entries:
         return
     written = entries.get(JAAS_CONFIG)
-    options = {} if written is None else _module(written).options
+    options = {} if written is None else _parse_login_module(written).options
     names = {
         "clientId": token_sources.CLIENT_ID,
         "clientSecret": token_sources.CLIENT_SECRET,
@@ -66,11 +66,11 @@ def _put_token_login(entries: dict[str, str]) -> None:
 
 def _with_password(jaas: str, password: str) -> str:
     """Return a JAAS config with the password of its user, which it leaves out."""
-    login = _module(jaas)
+    login = _parse_login_module(jaas)
     return to_jaas(login.name, {**login.options, "password": password})
 
 
-def _module(jaas: str) -> LoginModule:
+def _parse_login_module(jaas: str) -> LoginModule:
     try:
         return parse_jaas(jaas)
     except ValueError as error:

@@ -69,10 +69,10 @@ def _read_pkcs12(content: bytes, password: str | None) -> KeyStore:
     certificates = [
         entry.certificate.public_bytes(Encoding.DER) for entry in held if entry is not None
     ]
-    return _store(certificates, bundle.key)
+    return _build_key_store(certificates, bundle.key)
 
 
-def _store(certificates: Sequence[bytes], key: Any) -> KeyStore:
+def _build_key_store(certificates: Sequence[bytes], key: Any) -> KeyStore:
     texts = "".join(_pem("CERTIFICATE", certificate) for certificate in certificates)
     if key is None:
         return KeyStore(texts)
@@ -98,7 +98,7 @@ def _pem(kind: str, der: bytes) -> str:
 # -- JKS ------------------------------------------------------------------------------------------
 
 
-class _Bytes:
+class _JavaDataReader:
     """Reads a store from its beginning, in Java's DataInput; raises ValueError where it is cut."""
 
     def __init__(self, content: bytes) -> None:
@@ -123,7 +123,7 @@ class _Bytes:
 
 
 def _read_jks(content: bytes, password: str | None, key_password: str | None) -> KeyStore:
-    reader = _Bytes(content)
+    reader = _JavaDataReader(content)
     reader.take(len(JKS_MAGIC))
     version = reader.number()
     if version not in (1, 2):
@@ -136,10 +136,10 @@ def _read_jks(content: bytes, password: str | None, key_password: str | None) ->
         reader.take(8)  # when it was made
         if kind == _KEY:
             key = reader.block()
-            chain = [_certificate(reader, version) for _ in range(reader.number())]
+            chain = [_read_certificate(reader, version) for _ in range(reader.number())]
             first = first or (key, chain)
         elif kind == _CERTIFICATE:
-            trusted.append(_certificate(reader, version))
+            trusted.append(_read_certificate(reader, version))
         else:
             raise ValueError("it has an entry that is neither a key nor a certificate")
     if password is not None:
@@ -147,27 +147,27 @@ def _read_jks(content: bytes, password: str | None, key_password: str | None) ->
         if hashlib.sha1(words, usedforsecurity=False).digest() != content[reader.at :]:
             raise StorePasswordError
     if first is None:
-        return _store(trusted, None)
+        return _build_key_store(trusted, None)
     given = password if key_password is None else key_password
     if given is None:
         raise StorePasswordError
     from cryptography.hazmat.primitives.serialization import load_der_private_key
 
-    return _store(first[1], load_der_private_key(_decrypted(first[0], given), None))
+    return _build_key_store(first[1], load_der_private_key(_decrypt_key(first[0], given), None))
 
 
-def _certificate(reader: _Bytes, version: int) -> bytes:
+def _read_certificate(reader: _JavaDataReader, version: int) -> bytes:
     if version > 1:
         reader.text()  # its type, X.509
     return reader.block()
 
 
-def _decrypted(encrypted: bytes, password: str) -> bytes:
+def _decrypt_key(encrypted: bytes, password: str) -> bytes:
     """Return a key in PKCS8 of an EncryptedPrivateKeyInfo of JKS's own kind."""
-    sequence, _ = _element(encrypted)
-    algorithm, rest = _element(sequence)
-    identifier, _ = _element(algorithm)
-    protected, _ = _element(rest)
+    sequence, _ = _split_der_element(encrypted)
+    algorithm, rest = _split_der_element(sequence)
+    identifier, _ = _split_der_element(algorithm)
+    protected, _ = _split_der_element(rest)
     if identifier != _SUN_KEY:
         raise ValueError("its key is encrypted in a way that JKS does not have")
     salt, data, check = protected[:_SALT], protected[_SALT:-_SALT], protected[-_SALT:]
@@ -182,9 +182,9 @@ def _decrypted(encrypted: bytes, password: str) -> bytes:
     return plain
 
 
-def _element(der: bytes) -> tuple[bytes, bytes]:
+def _split_der_element(der: bytes) -> tuple[bytes, bytes]:
     """Return the content of the first element of DER, and what follows it."""
-    reader = _Bytes(der)
+    reader = _JavaDataReader(der)
     reader.take(1)
     length = reader.take(1)[0]
     if length & 0x80:

@@ -235,7 +235,7 @@ class BrokerConnections(KafkaConnectionManager):
     async def _connect_by_proxy(self, host: str, port: int, ends: float) -> Any:
         seconds = max(0.1, ends - time.monotonic())
         route = self._settings.route
-        opened = self._in_thread(lambda: route.connect_by_proxy(host, port, seconds))
+        opened = self._run_in_thread(lambda: route.connect_by_proxy(host, port, seconds))
         try:
             connection = await self.wait_for(opened, seconds * 1000)
         except (KafkaTimeoutError, TimeoutError):
@@ -254,7 +254,7 @@ class BrokerConnections(KafkaConnectionManager):
         try:
             return _addresses(host, port, socket.AI_NUMERICHOST)
         except OSError:
-            looked_up = self._in_thread(lambda: _addresses(host, port))
+            looked_up = self._run_in_thread(lambda: _addresses(host, port))
         try:
             wait_ms = max(0.0, ends - time.monotonic()) * 1000
             addresses: list[tuple[int, Any]] = await self.wait_for(looked_up, wait_ms)
@@ -264,7 +264,7 @@ class BrokerConnections(KafkaConnectionManager):
             raise KafkaConnectionError(f"{host} cannot be resolved: {error}") from error
         return addresses
 
-    def _in_thread(self, call: Callable[[], Any]) -> Any:
+    def _run_in_thread(self, call: Callable[[], Any]) -> Any:
         """Return a Future of what a call returns, or raises, that holds up nothing else."""
         future = Future()
 
@@ -335,7 +335,7 @@ class BrokerConnections(KafkaConnectionManager):
                 if failures == _MAX_FAILURES and not final:
                     # Of some misunderstandings all one sees is that the other hangs up.
                     node = self.cluster.broker_metadata(server)
-                    final = await self._in_thread(
+                    final = await self._run_in_thread(
                         partial(is_misconfigured, self._settings, f"{node.host}:{node.port}")
                     )
                 if final:

@@ -44,11 +44,11 @@ def to_kafka_names(entries: dict[str, str], path: Path) -> dict[str, str]:
         if location := named.pop(name, ""):
             text = read_named_file(path, name, location).decode("latin-1")
             _put(named, kafkas, text, name, path)
-    _put_login(named, path)
+    _put_jaas_config(named, path)
     return named
 
 
-def _put_login(named: dict[str, str], path: Path) -> None:
+def _put_jaas_config(named: dict[str, str], path: Path) -> None:
     mechanism = named.get("sasl.mechanism", "")
     module = _MODULES.get(mechanism.partition("-")[0])
     if module is None or _USER not in named:
@@ -60,11 +60,11 @@ def _put_login(named: dict[str, str], path: Path) -> None:
 
 def to_jaas(module: str, options: Mapping[str, str]) -> str:
     """Return a JAAS config of one login module."""
-    words = " ".join(f"{name}={_quoted(value)}" for name, value in options.items())
+    words = " ".join(f"{name}={_quote(value)}" for name, value in options.items())
     return f"{module} required {words};"
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     """Return a text as java.io.StreamTokenizer reads it between quotes."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + escaped.replace("\n", "\\n").replace("\r", "\\r") + '"'

@@ -29,7 +29,7 @@ class Route:
 
     def target(self, host: str, port: int) -> tuple[str, int]:
         """Return where a broker is reached that advertises this address."""
-        mapped = self._mapped(f"{host.lower()}:{port}") or self._mapped(f"[{host.lower()}]:{port}")
+        mapped = self._lookup(f"{host.lower()}:{port}") or self._lookup(f"[{host.lower()}]:{port}")
         if mapped is None:
             return host, port
         host, _, number = mapped.rpartition(":")
@@ -37,10 +37,10 @@ class Route:
 
     def describe(self, server: str) -> str:
         """Return a broker's address, and where that is reached if it is elsewhere."""
-        mapped = self._mapped(server.lower())
+        mapped = self._lookup(server.lower())
         return server if mapped is None else f"{server} (by config.toml at {mapped})"
 
-    def _mapped(self, server: str) -> str | None:
+    def _lookup(self, server: str) -> str | None:
         return self.addresses.get(server)
 
     def connect(

@@ -49,7 +49,7 @@ class ConnectionSettings:
         if properties_path is None:
             return cls(servers)
         entries = read_client_properties(properties_path)
-        return _from_properties(servers, entries, properties_path)
+        return _build_settings(servers, entries, properties_path)
 
     def scaled_seconds(self, of_default: float) -> float:
         """Return what a step gets of the timeout that gets this of the default timeout."""
@@ -135,7 +135,7 @@ def null_logger() -> logging.Logger:
     return logger
 
 
-def _from_properties(servers: str, entries: dict[str, str], path: Path) -> ConnectionSettings:
+def _build_settings(servers: str, entries: dict[str, str], path: Path) -> ConnectionSettings:
     protocol = entries.pop("security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
         raise DocumentError(

@@ -67,13 +67,13 @@ class Placement:
         limited = np.isfinite(limits) & (shared > 0)
         self.ceilings = np.full_like(limits, np.inf)
         self.ceilings[limited] = limits[limited] * self.per_share[limited]
-        self.bound = _bound(self.ceilings)
+        self.bound = _bound_measures(self.ceilings)
 
     def bound_at(self, brokers: Bool, max_shares: float) -> None:
         """Let these brokers [B] carry so many shares at most of what replicas bring."""
         rows = np.ix_(brokers, _REPLICA_MEASURES)
         self.ceilings[rows] = np.minimum(self.ceilings[rows], max_shares)
-        self.bound = _bound(self.ceilings)
+        self.bound = _bound_measures(self.ceilings)
 
     @property
     def one_room_bytes(self) -> Float64:
@@ -274,7 +274,7 @@ def not_in(at: Int32, excluded: Int32) -> Bool:
     return np.asarray((at != NOBODY) & ~(at[:, :, None] == excluded[:, None, :]).any(axis=2))
 
 
-def _bound(ceilings: Float64) -> tuple[Measure, ...]:
+def _bound_measures(ceilings: Float64) -> tuple[Measure, ...]:
     return tuple(m for m in Measure if np.isfinite(ceilings[:, m]).any())
 
 

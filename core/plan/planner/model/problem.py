@@ -117,10 +117,10 @@ def build_problem(
     """
     ids = np.union1d(state.broker_ids, state.replica_broker).astype(np.int32)
     at = np.searchsorted(ids, state.replica_broker).astype(np.int32)
-    replicas = _matrix(state, at, target_replicas or 1)
-    alive = _among(ids, state.alive_ids)
-    left = _among(ids, leaving)
-    able = alive & ~_among(ids, excluded) & ~left
+    replicas = _replica_matrix(state, at, target_replicas or 1)
+    alive = _is_among(ids, state.alive_ids)
+    left = _is_among(ids, leaving)
+    able = alive & ~_is_among(ids, excluded) & ~left
     held = (replicas >= 0).sum(axis=1)
     movable = _movable(state, replicas, alive, left) & (True if frozen is None else ~frozen)
     if target_replicas is not None:
@@ -128,7 +128,7 @@ def build_problem(
     items = _items(state, load, held)
     unknown = np.isnan([load.in_bytes_per_s, load.out_bytes_per_s])
     is_guessed = bool((unknown.any(axis=1) & ~unknown.all(axis=1)).any())
-    sure = _items(state, _surely(load), held) if is_guessed else items
+    sure = _items(state, _known_load(load), held) if is_guessed else items
     room_bytes, largest_bytes = _room(state, ids)
     names = [b.rack if (b := state.broker_by_id.get(broker)) else None for broker in ids.tolist()]
     numbers = {name: at for at, name in enumerate(sorted({n for n in names if n is not None}))}
@@ -138,7 +138,7 @@ def build_problem(
     active = whole > 0
     active[[Measure.OUT, Measure.MAY_SEND]] &= whole[Measure.OUT] > IDLE * whole[Measure.IN]
     leader_row = np.minimum(np.searchsorted(ids, state.leader), len(ids) - 1).astype(np.int32)
-    in_sync = _matrix(state, state.in_sync.astype(np.int32), replicas.shape[1]) == 1
+    in_sync = _replica_matrix(state, state.in_sync.astype(np.int32), replicas.shape[1]) == 1
     hidden = np.zeros((len(ids), MEASURES))
     known = np.searchsorted(ids, state.broker_ids)
     hidden[known, Measure.DISK] = state.hidden_bytes
@@ -157,7 +157,7 @@ def build_problem(
         may_lead=np.asarray(in_sync & (replicas >= 0) & alive[replicas], np.bool_),
         leader_row=np.where(ids[leader_row] == state.leader, leader_row, np.int32(NOBODY)),
         counts=able,
-        takes=able if filling is None else able & _among(ids, filling),
+        takes=able if filling is None else able & _is_among(ids, filling),
         gives=able | left,
         parts=_parts_by_rack(even, items, held, racks, able),
         even_parts=even,
@@ -182,11 +182,11 @@ def with_replica_counts(given: Problem, held: Int64) -> Problem:
     return replace(given, held=held, items=items, parts=parts, sure=sure)
 
 
-def _among(ids: Int32, chosen: Collection[int]) -> Bool:
+def _is_among(ids: Int32, chosen: Collection[int]) -> Bool:
     return np.isin(ids, np.fromiter(chosen, np.int32, len(chosen)))
 
 
-def _matrix(state: ClusterState, values: Int32, min_width: int) -> Int32:
+def _replica_matrix(state: ClusterState, values: Int32, min_width: int) -> Int32:
     """Return per-replica values as a matrix [P, W] padded with NOBODY, `min_width` wide."""
     counts = np.diff(state.replica_start)
     width = int(counts.max()) if len(counts) else 1
@@ -196,7 +196,7 @@ def _matrix(state: ClusterState, values: Int32, min_width: int) -> Int32:
     return matrix
 
 
-def _surely(load: Load) -> Load:
+def _known_load(load: Load) -> Load:
     """Return the load with nothing for what is not known; then nothing counts that is read, too."""
     produced = load.in_bytes_per_s
     read = np.where(np.isnan(produced), 0.0, np.nan_to_num(load.out_bytes_per_s))
@@ -206,8 +206,8 @@ def _surely(load: Load) -> Load:
 def _items(state: ClusterState, load: Load, replicas: Int64) -> Float64:
     produced, consumed = load.in_bytes_per_s, load.out_bytes_per_s
     sizes = state.partition_size_bytes
-    rate = _guessed(produced, sizes)
-    read = _guessed(consumed, rate)
+    rate = _estimate_unknown(produced, sizes)
+    read = _estimate_unknown(consumed, rate)
     sent = read + rate * np.maximum(replicas - 1, 0)
     items = np.zeros((state.partition_count, MEASURES))
     items[:, Measure.DISK] = np.maximum(sizes, 0)
@@ -217,7 +217,7 @@ def _items(state: ClusterState, load: Load, replicas: Int64) -> Float64:
     return items
 
 
-def _guessed(values: Float64, by: npt.NDArray[Any]) -> Float64:
+def _estimate_unknown(values: Float64, by: npt.NDArray[Any]) -> Float64:
     """Return `values`, those not known as the known ones are for their `by`, else their mean.
 
     As nothing they would make whoever has them look idle, and others copy for that. Where none is
@@ -237,7 +237,7 @@ def _movable(state: ClusterState, replicas: Int32, alive: Bool, left: Bool) -> B
     """Return which partitions can be moved now: led, at rest, all that stays alive and in sync."""
     held = replicas >= 0
     whole = ((alive | left)[replicas] | ~held).all(axis=1)
-    late = _matrix(state, (~state.in_sync).astype(np.int32), replicas.shape[1]) == 1
+    late = _replica_matrix(state, (~state.in_sync).astype(np.int32), replicas.shape[1]) == 1
     behind = (late & ~left[replicas]).any(axis=1)
     able = whole & ~state.moving & ~behind & (state.leader >= 0) & held.any(axis=1)
     return np.asarray(able, np.bool_)

@@ -83,9 +83,9 @@ class _LeaderChanges:
             if took:
                 stuck[:] = False
             changed += took
-        return changed + self._wander()
+        return changed + self._escape_dead_end()
 
-    def _wander(self) -> int:
+    def _escape_dead_end(self) -> int:
         """Go on from a dead end, over what is worse for a moment; return how many changes stay."""
         on, brokers = self._on, self._on.problem.brokers
         kept_until = np.zeros(len(on.at), np.int64)

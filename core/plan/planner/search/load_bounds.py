@@ -57,16 +57,16 @@ def balanced_bounds(loads: Float64, counts: Bool, band: float, ceilings: Float64
         over = float(np.maximum(load - top, 0).sum())
         under = float(np.maximum(bottom - load, 0).sum())
         if over > under:
-            low[:, column] = np.minimum(_level(load, over), plain.high[:, column])
+            low[:, column] = np.minimum(_fill_level(load, over), plain.high[:, column])
         elif under > over:
-            level = max(-_level(-load[::-1], under), 1 - edge)
+            level = max(-_fill_level(-load[::-1], under), 1 - edge)
             high[:, column] = np.minimum(level, plain.high[:, column])
         if column == 0:
             giving = over >= under
     return LoadBounds(low, high, giving)
 
 
-def _level(ascending: Float64, amount: float) -> float:
+def _fill_level(ascending: Float64, amount: float) -> float:
     """Return up to where the lowest must be filled to take `amount` in all."""
     filled = (amount + np.cumsum(ascending)) / np.arange(1, len(ascending) + 1)
     full = np.flatnonzero(np.append(ascending[1:], np.inf) >= filled)

@@ -92,7 +92,7 @@ def _put(
     `only` are the brokers that would do; who holds one of the partition cannot take another.
     """
     problem = placement.problem
-    if reached := _reached(placement, partition, limits, source):
+    if reached := _reached_limit(placement, partition, limits, source):
         return reached
     at = placement.at[partition : partition + 1]
     takes = problem.counts if only is None else problem.counts & only
@@ -104,7 +104,7 @@ def _put(
     if bad.all():
         return Obstacle.RACKS
     leads = bool(at[0, 0] == source)
-    heir = _heir(placement, partition, to[~bad]) if leads else None
+    heir = _new_leader_place(placement, partition, to[~bad]) if leads else None
     for why, does in _obstacles(placement, partition, to, limits, leads=leads and heir is None):
         bad |= does
         if bad.all():
@@ -116,11 +116,11 @@ def _put(
         to = to[shared == shared.min()]
     if heir is not None:
         placement.lead(partition, heir)
-    placement.move(partition, source, _best(placement, partition, to))
+    placement.move(partition, source, _best_broker(placement, partition, to))
     return None
 
 
-def _reached(
+def _reached_limit(
     placement: Placement, row: int, limits: Limits, *brokers: int
 ) -> Obstacle | Field | None:
     """Return the limit that keeps one more replica of a partition from being copied."""
@@ -142,7 +142,7 @@ def _obstacles(
     yield Field.MAX_PER_BROKER, ~limits.ready(placement)[to]
 
 
-def _heir(placement: Placement, row: int, to: Int64) -> int | None:
+def _new_leader_place(placement: Placement, row: int, to: Int64) -> int | None:
     """Return the place of the follower that should lead where none of these could send so much."""
     if placement.carry(row, to, Measure.OUT).any():
         return None
@@ -151,7 +151,7 @@ def _heir(placement: Placement, row: int, to: Int64) -> int | None:
     return next((place for place in range(1, len(at)) if able[place]), None)
 
 
-def _best(placement: Placement, row: int, to: Int64) -> int:
+def _best_broker(placement: Placement, row: int, to: Int64) -> int:
     """Return on which of these brokers a replica leaves all evenest.
 
     Brokers that are to be filled come first, as long as that leads none above the band.
@@ -182,7 +182,7 @@ def set_replica_count(placement: Placement, replicas: int, limits: Limits) -> li
             if not problem.movable[row]:
                 why = why_untouchable(problem, row)
             elif held > replicas:
-                why = _dropped(placement, row)
+                why = _drop_replica(placement, row)
             else:
                 why = _added(placement, row, limits)
             if why:
@@ -191,7 +191,7 @@ def set_replica_count(placement: Placement, replicas: int, limits: Limits) -> li
     return stay
 
 
-def _dropped(placement: Placement, row: int) -> Obstacle | None:
+def _drop_replica(placement: Placement, row: int) -> Obstacle | None:
     """Take the replica away that a partition can do without best."""
     problem = placement.problem
     held = [int(b) for b in placement.at[row] if b != NOBODY]
@@ -229,7 +229,7 @@ def _dropped(placement: Placement, row: int) -> Obstacle | None:
 def _added(placement: Placement, row: int, limits: Limits) -> Obstacle | Field | None:
     problem = placement.problem
     held = placement.at[row][placement.at[row] != NOBODY]
-    if reached := _reached(placement, row, limits):
+    if reached := _reached_limit(placement, row, limits):
         return reached
     able = problem.counts.copy()
     able[held] = False
@@ -249,7 +249,7 @@ def _added(placement: Placement, row: int, limits: Limits) -> Obstacle | Field |
         if not able.any():
             return why
     to = np.flatnonzero(able & (used == used[able].min()))
-    placement.add(row, _best(placement, row, to))
+    placement.add(row, _best_broker(placement, row, to))
     return None
 
 
@@ -263,7 +263,7 @@ def replace_brokers(
         held = placement.held(old)
         for partition in np.sort(held[problem.touchable[held]]).tolist():
             at = placement.at[partition : partition + 1]
-            why = _reached(placement, partition, limits, old, new)
+            why = _reached_limit(placement, partition, limits, old, new)
             if not problem.movable[partition]:
                 why = why_untouchable(problem, partition)
             elif (at == new).any():
@@ -306,14 +306,14 @@ def exchange_dropped(on: Placement, limits: Limits = NO_LIMITS) -> None:
     if not len(columns):
         return
     for _ in range(ROUNDS):
-        able = _able(on)
+        able = _possible_exchanges(on)
         gains = _gains(on, columns, able, on.problem.items[able.rows])
         best = np.lexsort((able.rows, -gains))
         best = best[gains[best] > MIN_GAIN]
         # One of each partition: what else it may exchange depends on that.
         able = able.some(best[np.sort(np.unique(able.rows[best], return_index=True)[1])])
         gained = 0.0
-        for lot in _lots(able, on.problem.brokers):
+        for lot in _group_by_brokers(able, on.problem.brokers):
             if limits.time_is_up(on):
                 return
             gained += _exchange(on, columns, able.some(lot))
@@ -321,7 +321,7 @@ def exchange_dropped(on: Placement, limits: Limits = NO_LIMITS) -> None:
             return
 
 
-def _able(on: Placement) -> _Exchanges:
+def _possible_exchanges(on: Placement) -> _Exchanges:
     """Return all that may be exchanged, each replica that went for each follower."""
     given, at = on.problem, on.at
     fewer = (at != NOBODY).sum(axis=1) < (given.replicas != NOBODY).sum(axis=1)
@@ -366,7 +366,7 @@ def _gains(on: Placement, columns: Int64, able: _Exchanges, items: Float64) -> F
     return gains
 
 
-def _lots(able: _Exchanges, brokers: int) -> list[Int64]:
+def _group_by_brokers(able: _Exchanges, brokers: int) -> list[Int64]:
     """Return which exchanges are of the same two brokers, the lot with the best of all first."""
     keys = able.source.astype(np.int64) * brokers + able.destination
     order = np.argsort(keys, kind="stable")

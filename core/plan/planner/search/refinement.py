@@ -95,9 +95,9 @@ class _Search:
 
     def _off(self, loads: Float64, brokers: int | Int64) -> Float64:
         """Return the same of some brokers by their loads, the last axis of which is measures."""
-        return np.asarray((self._outside(loads, brokers) ** 2).sum(axis=-1))
+        return np.asarray((self._deviation(loads, brokers) ** 2).sum(axis=-1))
 
-    def _outside(self, loads: Float64, brokers: int | Int64) -> Float64:
+    def _deviation(self, loads: Float64, brokers: int | Int64) -> Float64:
         """Return by how much some brokers are outside, in the shape of their loads."""
         low, high = self._low[brokers], self._high[brokers]
         return np.asarray(np.maximum(np.maximum(loads - high, low - loads), 0.0))
@@ -105,7 +105,7 @@ class _Search:
     def carry_out(self) -> bool:
         """Search; return whether `best_at` is better than what there was."""
         start = best = self.off()
-        best_bytes, max_outside = self._copied(), self._outside(self._loads, self._every).sum()
+        best_bytes, max_outside = self._copied(), self._deviation(self._loads, self._every).sum()
         kept_until = np.zeros(len(self.at), np.int64)
         since, random = 0, np.random.default_rng(0)
         for turn in range(1, MAX_STEPS):
@@ -124,7 +124,7 @@ class _Search:
             since += 1
             now, copied = self.off(), self._copied()
             better = now < best - SAME or (now < best + SAME and copied < best_bytes)
-            if better and self._outside(self._loads, self._every).sum() <= max_outside:
+            if better and self._deviation(self._loads, self._every).sum() <= max_outside:
                 best, best_bytes, self.best_at, since = now, copied, self.at.copy(), 0
         return best < (1 - WORTH) * start
 
@@ -132,7 +132,7 @@ class _Search:
         """Return the step that leads nearest to the band, of equals the one with fewest bytes."""
         steps: list[_Step] = []
         for source in np.flatnonzero(self._given.gives).tolist():
-            steps += self._moves_off(source, kept)
+            steps += self._best_move_from(source, kept)
         steps += self._leaders(kept)
         return min(
             steps,
@@ -140,7 +140,7 @@ class _Search:
             default=None,
         )
 
-    def _moves_off(self, source: int, kept: Bool) -> list[_Step]:
+    def _best_move_from(self, source: int, kept: Bool) -> list[_Step]:
         """Return the best move of a broker's replica, if there is any."""
         given, on = self._given, self._on
         rows, places = np.nonzero(self.at == source)
@@ -176,21 +176,21 @@ class _Search:
         """Return which replicas of `source` may go where, by disks and limits, [to, rows]."""
         on, limits = self._on, self._limits
         came = self._came()
-        sizes, back = self._sizes[rows], self._held_first(rows, to)
+        sizes, back = self._sizes[rows], self._is_original(rows, to)
         new_bytes = self._given.items[:, Measure.DISK]
-        room = self._given.room_bytes - _per_broker(self.at, came, new_bytes, on.problem.brokers)
+        room = self._given.room_bytes - _sum_by_broker(self.at, came, new_bytes, on.problem.brokers)
         room = np.minimum(room, self._given.largest_bytes)[to][:, None]
         allowed = back | (sizes[None, :] <= room)
         more = self._more_bytes(source, rows, to)
         allowed &= (more <= 0) | (self._copied() + more <= limits.max_bytes)
-        from_first = self._held_first(rows, np.array([source]))
+        from_first = self._is_original(rows, np.array([source]))
         moves = np.where(back, 0, 1) - ~from_first
         allowed &= (moves <= 0) | (came.sum() + moves <= limits.max_moves)
         if limits.max_per_broker < np.inf:
             ones, brokers = np.ones(len(self.at)), on.problem.brokers
-            parts = _per_broker(self.at, came, ones, brokers)
+            parts = _sum_by_broker(self.at, came, ones, brokers)
             first = self._given.replicas
-            parts += _per_broker(first, not_in(first, self.at), ones, brokers)
+            parts += _sum_by_broker(first, not_in(first, self.at), ones, brokers)
             ready = parts < limits.max_per_broker
             # What comes back gives `to` a change less; only what was held first is given away.
             allowed &= back | ready[to][:, None]
@@ -200,10 +200,10 @@ class _Search:
     def _more_bytes(self, source: int, rows: Int64, to: Int64) -> Float64:
         """Return what more is copied in all if replicas of `source` go to others, [to, rows]."""
         sizes = self._sizes[rows]
-        before = np.where(self._held_first(rows, np.array([source])), 0.0, sizes)
-        return np.asarray(np.where(self._held_first(rows, to), 0.0, sizes) - before)
+        before = np.where(self._is_original(rows, np.array([source])), 0.0, sizes)
+        return np.asarray(np.where(self._is_original(rows, to), 0.0, sizes) - before)
 
-    def _held_first(self, rows: Int64, brokers: Int64) -> Bool:
+    def _is_original(self, rows: Int64, brokers: Int64) -> Bool:
         """Return which brokers held partitions before the plan, [brokers, rows]."""
         held = self._given.replicas[rows][None] == brokers[:, None, None]
         return np.asarray(held.any(axis=2), np.bool_)
@@ -250,11 +250,11 @@ class _Search:
             return 0
         copied = self._came()[rows].sum(axis=1) * given.items[rows, Measure.DISK]
         ordered = rows[np.argsort(-copied, kind="stable")].tolist()
-        left = [row for row in self._in_time(ordered) if not self._take_back(row)]
+        left = [row for row in self._in_time(ordered) if not self._try_revert(row)]
         if len(left) <= MAX_PAIRED:
             for pair in self._in_time(combinations(left, 2)):
                 if all((self.at[row] != given.replicas[row]).any() for row in pair):
-                    self._take_back(*pair)
+                    self._try_revert(*pair)
         return sum(bool((self.at[row] == given.replicas[row]).all()) for row in ordered)
 
     def _in_time(self, items: Iterable[Item]) -> Iterator[Item]:
@@ -264,13 +264,13 @@ class _Search:
                 return
             yield item
 
-    def _take_back(self, *rows: int) -> bool:
+    def _try_revert(self, *rows: int) -> bool:
         """Put partitions back where they were, unless that makes a broker worse."""
-        off, over = self._outside(self._loads, self._every), self._over()
+        off, over = self._deviation(self._loads, self._every), self._over()
         was = [self.at[row].copy() for row in rows]
         for row in rows:
             self._set(row, self._given.replicas[row])
-        now = self._outside(self._loads, self._every)
+        now = self._deviation(self._loads, self._every)
         if (now <= off + TINY).all() and self._over() <= over + TINY:
             return True
         for row, brokers in zip(rows, was, strict=True):
@@ -298,7 +298,7 @@ class _Search:
         return float(self._came().sum(axis=1) @ self._given.items[:, Measure.DISK])
 
 
-def _per_broker(at: Int32, mask: Bool, values: Float64, brokers: int) -> Float64:
+def _sum_by_broker(at: Int32, mask: Bool, values: Float64, brokers: int) -> Float64:
     """Return the sum of partitions' values for the brokers of some of their replicas, [B]."""
     rows, places = np.nonzero(mask)
     return np.asarray(np.bincount(at[rows, places], values[rows], brokers), np.float64)

@@ -149,9 +149,9 @@ class ReplicaMoves:
         """Give away what helps most of some partitions' replicas; return how many."""
         items = self._items.of(rows, source)
         gain = self._gain(source, to, items, self._levels)
-        useful = (gain > MIN_GAIN) & ~self._barred(source, to, rows)
-        self._spare_room(source, to, rows, items, useful)
-        self._spare_bytes(source, to, rows, items, useful)
+        useful = (gain > MIN_GAIN) & ~self._forbidden_moves(source, to, rows)
+        self._exclude_without_room(source, to, rows, items, useful)
+        self._exclude_over_byte_limit(source, to, rows, items, useful)
         score = gain / self._cost(source, to, rows, items)
         score[~useful] = -np.inf
         each = min(max(EACH, len(rows) // PART), max_moves)
@@ -162,7 +162,7 @@ class ReplicaMoves:
                     break
                 harmless = self._gain(source, to, items[has_move], self._band) > MIN_GAIN
                 score[:, has_move] = np.where(harmless, score[:, has_move], -np.inf)
-            where, at = _best(score, each)
+            where, at = _select_best(score, each)
             kept = self._kept(source, to[where], items[at], rows[at], gain[where, at])[:max_moves]
             if len(kept):
                 self._on.move_all(rows[at[kept]], source, to[where[kept]])
@@ -181,13 +181,13 @@ class ReplicaMoves:
         kept = np.arange(len(to))
         while len(kept):
             before = here - _before(given[kept])
-            filled = there[kept] + _before_at(to[kept], taken[kept])
+            filled = there[kept] + _prior_key_sums(to[kept], taken[kept])
             good = self._allowed(source, to[kept], sizes[kept])
-            good &= _before_at(to[kept], sizes[kept]) + sizes[kept] <= on.room_bytes[to[kept]]
+            good &= _prior_key_sums(to[kept], sizes[kept]) + sizes[kept] <= on.room_bytes[to[kept]]
             for measure in on.bound:
                 more = self._items.added(partitions[kept], source, measure)
                 more = more * on.per_share[to[kept], measure]
-                good &= _before_at(to[kept], more) + more <= on.spare(to[kept], measure)
+                good &= _prior_key_sums(to[kept], more) + more <= on.spare(to[kept], measure)
             for bounds, min_gain in ((self._levels, STILL * gain[kept]), (self._band, MIN_GAIN)):
                 gained = bounds.distance(before, source)
                 gained -= bounds.distance(before - given[kept], source)
@@ -205,7 +205,7 @@ class ReplicaMoves:
         allowed = on.moved_bytes + np.cumsum(sizes_bytes) <= limits.max_bytes
         allowed &= on.moved + count <= limits.max_moves
         allowed &= on.part_in[source] + count <= limits.max_per_broker
-        part_in = on.part_in[to] + _before_at(to, np.ones(len(to)))
+        part_in = on.part_in[to] + _prior_key_sums(to, np.ones(len(to)))
         return np.asarray(allowed & (part_in < limits.max_per_broker), np.bool_)
 
     def _gain(self, source: int, to: Int64, items: Float64, bounds: LoadBounds) -> Float64:
@@ -252,7 +252,7 @@ class ReplicaMoves:
         length = np.sqrt(((items * on.per_share[source, self._columns]) ** 2).sum(axis=1))
         return np.asarray((sizes - served) + length + EVERY_MOVE * usual)
 
-    def _barred(self, source: int, to: Int64, rows: Int64) -> Bool:
+    def _forbidden_moves(self, source: int, to: Int64, rows: Int64) -> Bool:
         """Return which moves must not be, [to, rows]: for racks, a second replica, or a ceiling."""
         is_barred = barred(self._on.at[rows], source, to, self._on.problem.racks).T
         for measure in self._on.bound:
@@ -261,7 +261,7 @@ class ReplicaMoves:
             is_barred |= more * per[:, None] > self._on.spare(to, measure)[:, None]
         return is_barred
 
-    def _spare_room(
+    def _exclude_without_room(
         self, source: int, to: Int64, rows: Int64, items: Float64, useful: Bool
     ) -> None:
         """Take what disks have no room for out of what is `useful`; note who lacked it."""
@@ -277,7 +277,7 @@ class ReplicaMoves:
             on.short_of_room[to] |= (helps & out[:, lacks_room]).any(axis=1)
         useful &= ~large
 
-    def _spare_bytes(
+    def _exclude_over_byte_limit(
         self, source: int, to: Int64, rows: Int64, items: Float64, useful: Bool
     ) -> None:
         """Take what the limit of bytes does not allow out of what is `useful`, likewise."""
@@ -292,7 +292,7 @@ class ReplicaMoves:
         useful[:, large] = False
 
 
-def _best(score: Float64, each: int) -> tuple[Int64, Int64]:
+def _select_best(score: Float64, each: int) -> tuple[Int64, Int64]:
     """Return rows and columns of the best scores [D, n], best first, one for each column."""
     best = score.max(initial=-np.inf)
     if not np.isfinite(best):
@@ -316,7 +316,7 @@ def _before(values: Float64) -> Float64:
     return np.asarray(np.cumsum(values, axis=0) - values)
 
 
-def _before_at(keys: Int64, values: Float64) -> Float64:
+def _prior_key_sums(keys: Int64, values: Float64) -> Float64:
     """Return for each row the sum of those before it that have the same key."""
     order = np.argsort(keys, kind="stable")
     sums = _before(values[order])

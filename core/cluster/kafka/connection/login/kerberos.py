@@ -56,10 +56,10 @@ class KerberosLogin:
             credentials = gssapi.Credentials(name=name, usage="initiate", store=store)
             credentials.inquire()  # a keytab is used, and a cache is read, no sooner
         except gssapi.exceptions.GSSError as error:
-            raise self._no_ticket(describe_error(error)) from error
+            raise self._no_ticket_error(describe_error(error)) from error
         return credentials
 
-    def _no_ticket(self, reason: str) -> LoginRefusedError:
+    def _no_ticket_error(self, reason: str) -> LoginRefusedError:
         if self.keytab is None:
             return LoginRefusedError(
                 f"There is no Kerberos ticket: {reason}.",

@@ -120,7 +120,7 @@ class OidcEndpoint:
                 f"{self.url} gives client {self.client_id} no token: {reason}.",
                 next=f"Check {CLIENT_ID}, its secret, and {SCOPE} in the --command-config file.",
             )
-        return self._no_token(reason)
+        return self._no_token_error(reason)
 
     def _silent(self, error: Exception) -> TrimtabError:
         reason = getattr(error, "reason", error)
@@ -130,9 +130,9 @@ class OidcEndpoint:
                 f"{self.url} has a certificate that is not trusted: {reason.verify_message}.",
                 next=f"Set {AUTHORITY} to a PEM file with its authority's certificate.",
             )
-        return self._no_token(words)
+        return self._no_token_error(words)
 
-    def _no_token(self, reason: str) -> UnreachableError:
+    def _no_token_error(self, reason: str) -> UnreachableError:
         return UnreachableError(
             f"{self.url} gives no token: {reason}.",
             next=f"Check {ENDPOINT} in the --command-config file, and that server.",
@@ -151,7 +151,7 @@ class OidcEndpoint:
             ) from error
         lifetime = response.get("expires_in")
         ends = time.time() + lifetime if isinstance(lifetime, int | float) else None
-        return _checked(value, self.url, principal=self.client_id, expires_at=ends)
+        return _check_token(value, self.url, principal=self.client_id, expires_at=ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class TokenFile:
                 f"{self.path} cannot be read: {reason}.",
                 next=f"{ENDPOINT} names it as the file with the token.",
             ) from error
-        return _checked(value, str(self.path), principal="", expires_at=None)
+        return _check_token(value, str(self.path), principal="", expires_at=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +184,11 @@ class UnsecuredToken:
         head = {"alg": "none"}
         ends = now + self.seconds
         claims = {"sub": self.principal, "iat": now, "exp": ends}
-        value = ".".join((*(_encoded(part) for part in (head, claims)), ""))
+        value = ".".join((*(_encode_jwt_part(part) for part in (head, claims)), ""))
         return Token(value, self.principal, ends)
 
 
-def _checked(value: str, origin: str, *, principal: str, expires_at: float | None) -> Token:
+def _check_token(value: str, origin: str, *, principal: str, expires_at: float | None) -> Token:
     """Return a token with whom and until when it says that it is for, if it is one that does."""
     if not _TOKEN.fullmatch(value):
         raise UnreachableError(
@@ -229,7 +229,7 @@ def _claims(value: str) -> Mapping[str, Any]:
     return claims if isinstance(claims, dict) else {}
 
 
-def _encoded(part: Mapping[str, Any]) -> str:
+def _encode_jwt_part(part: Mapping[str, Any]) -> str:
     return base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode()
 
 

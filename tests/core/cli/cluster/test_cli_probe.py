@@ -134,7 +134,7 @@ def test_table_without_a_terminal_skips_reports_without_brokers(
 def test_table_is_redrawn_in_place_on_a_terminal(
     trimtab: Hand, stand: Stand, living: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.cli.cluster.probe._on_terminal", lambda: True)
+    monkeypatch.setattr("core.cli.cluster.probe._is_stdout_tty", lambda: True)
     monkeypatch.setattr("shutil.get_terminal_size", lambda: (60, 6))
     began = living.clock.monotonic()
     stand.then = [(began + 3, lambda: living.stop_broker(1))]

@@ -153,7 +153,7 @@ def test_readers_have_the_previous_snapshot_until_a_rebuild_is_complete(
         raise OSError(28, "No space left on device")
 
     current, kept = newest(root).snapshot_id, snapshot_ids(root, CLUSTER)
-    monkeypatch.setattr(rebuilding, "_move_in", full)
+    monkeypatch.setattr(rebuilding, "_install_rebuild", full)
     with pytest.raises(OSError, match="No space"):
         rebuild(spark, root, CLUSTER, CLOCK)
     assert (newest(root).snapshot_id, snapshot_ids(root, CLUSTER)) == (current, kept)

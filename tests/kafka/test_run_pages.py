@@ -120,7 +120,7 @@ def test_commands_of_the_page_on_steering_a_run_work_as_written(
         reader.type("runs cancel ID --move orders-0", partition=retargeted)
         reader.type("runs resume")
         reader.type(f"runs throttle {FAST}")
-        reader.type("runs attach", 5)
+        reader.type("runs attach", 5, 2)  # 2: it has ended already
         done = [name for name in PARTITIONS if name not in (skipped, retargeted)]
         assert layout(orders) == planned(done)
         reader.type("runs retry ID")

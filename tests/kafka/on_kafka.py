@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import subprocess
 import sys
@@ -32,15 +33,16 @@ def command(bootstrap: str, *words: str | Path) -> list[str]:
 
 
 def trimtab(
-    bootstrap: str, *words: str | Path, seconds: float = 180, **options: Any
+    bootstrap: str, *words: str | Path, env: Mapping[str, str] = os.environ, **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in a process of its own, to its end."""
+    """Run a command in a process of its own, to its end; a busy machine answers late."""
     return subprocess.run(
         command(bootstrap, *words),
         capture_output=True,
         text=True,
-        timeout=seconds,
+        timeout=600,
         check=False,
+        env={"TRIMTAB_TIMEOUT": "60s", **env},
         **options,
     )
 

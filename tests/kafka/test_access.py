@@ -107,7 +107,7 @@ def as_guest(address: str, folder: Path, *words: str | Path) -> subprocess.Compl
     """Run a command as the user of the folder's client.properties, with a home of its own."""
     environment = os.environ | {"TRIMTAB_HOME": str(folder / "home")}
     login = ("--command-config", folder / "client.properties")
-    return trimtab(address, *login, *words, seconds=60, cwd=folder, env=environment)
+    return trimtab(address, *login, *words, cwd=folder, env=environment)
 
 
 def sees(client: ClusterClient, topic: str) -> bool:

@@ -103,10 +103,10 @@ def _words(shape: Shape | Callable[[], Shape]) -> str:
 
 def _exception_chain(bug: BaseException | None) -> Iterator[tuple[BaseException, str]]:
     """Yield an exception and those that led to it, latest first, with what binds them."""
-    link, seen = "", set[int]()
-    while bug is not None and id(bug) not in seen:
+    link, visited = "", set[int]()
+    while bug is not None and id(bug) not in visited:
         yield bug, link
-        seen.add(id(bug))
+        visited.add(id(bug))
         if bug.__cause__ is not None:
             bug, link = bug.__cause__, "caused by"
         else:

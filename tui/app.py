@@ -38,7 +38,7 @@ from tui.feed.events import (
     ClientsChanged,
     ClusterLost,
     Connected,
-    DrillGroundFound,
+    DrillTargetDetected,
     GroupsChanged,
     PictureChanged,
     RunChanged,
@@ -270,7 +270,7 @@ class TrimtabApp(SwitchClusters, GlobalActions):
             case Connected(connection):
                 self.session.connection = connection
                 return
-            case DrillGroundFound(ground):
+            case DrillTargetDetected(ground):
                 self.session.ground = ground
             case PictureChanged() as picture:
                 self._apply_picture(picture)

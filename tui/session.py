@@ -144,7 +144,7 @@ class PastMoment:
     load: Load | None = None
     snapshot: LoadSnapshot | None = None
     """What was published last then."""
-    seen_at: datetime | None = None
+    observed_at: datetime | None = None
     """When `state` was seen, the last time before `at`; None where it is placed as it is now."""
     by_hours: bool = False
     """Whether it is a published hour; keys step by hours then, else by what happened."""

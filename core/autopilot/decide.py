@@ -58,8 +58,8 @@ def find_objections(
     unsafe = check_safety(situation)
     imbalance, by_leader = observed.imbalance, observed.leader_imbalance
     if imbalance is not None and not imbalance.outside and not (by_leader and by_leader.outside):
-        seen = " by the topics that are seen" if is_partial(observed.state.hidden) else ""
-        even = f"Brokers are even enough{seen}: {imbalance.words}"
+        visible = " by the topics that are seen" if is_partial(observed.state.hidden) else ""
+        even = f"Brokers are even enough{visible}: {imbalance.words}"
         band = f"a run is worth more than {settings.start_band:.0%} off"
         return (*unsafe, Reason("balanced", f"{even}, and {band}."))
     return unsafe or tuple(check_timing(situation))

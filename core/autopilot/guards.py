@@ -73,8 +73,8 @@ def _check_runs(situation: Situation) -> Iterator[Reason]:
         yield Reason("journal", f"Not while a run's journal cannot be read: {why}")
     if observed.running:
         return  # whose moves these are is the run's to say
-    seen = {move.tp for move in foreign_moves(situation.state, ())}
-    if moving := sorted(seen | observed.reassignments.keys()):
+    moving_partitions = {move.tp for move in foreign_moves(situation.state, ())}
+    if moving := sorted(moving_partitions | observed.reassignments.keys()):
         yield Reason("foreign-move", f"Not while somebody else moves {name_list(moving)}.")
 
 
@@ -143,11 +143,10 @@ def _short_imbalance_reason(situation: Situation) -> Reason:
     lasting = situation.history.lasting
     known = [lasting[place] for place in off.outside if place in lasting]
     longest = max(known, key=lambda span: (span.seconds, span.snapshots), default=None)
-    seen, looks = (longest.seconds, longest.snapshots) if longest else (0.0, 0)
+    seconds, snapshots = (longest.seconds, longest.snapshots) if longest else (0.0, 0)
     minimum = format_duration(situation.settings.min_imbalance_seconds)
-    snapshots = counted(looks, "snapshot")
     return Reason(
         "not-lasting",
-        f"{off.sentence}, but in {snapshots} over {format_duration(seen)} "
+        f"{off.sentence}, but in {counted(snapshots, 'snapshot')} over {format_duration(seconds)} "
         f"only: {situation.settings.min_snapshots} over {minimum} are worth a run.",
     )

@@ -138,7 +138,7 @@ class ClusterThrottles:
             with suppress(TrimtabError):
                 answers = fetch_throttle_configs(self._client, brokers=observed.state.alive_ids)
                 runs = with_throttles(self._cluster_id)
-                self._known = explain_throttles(answers, observed.reassignments, {}, runs).found
+                self._known = explain_throttles(answers, observed.reassignments, {}, runs).throttles
         return self._known
 
 

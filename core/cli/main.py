@@ -127,15 +127,15 @@ def version_lines() -> list[str]:
     """Return this program's version, Python's, and those of LIBRARIES, a line each."""
     from importlib.metadata import PackageNotFoundError, version
 
-    def found(name: str) -> str:
+    def installed_version(name: str) -> str:
         try:
             return version(name)
         except PackageNotFoundError:
             return "not installed"
 
     python = ".".join(map(str, sys.version_info[:3]))
-    lines = [f"trimtab {found('trimtab')}", f"Python {python}"]
-    return lines + [f"{name} {found(name)}" for name in LIBRARIES]
+    lines = [f"trimtab {installed_version('trimtab')}", f"Python {python}"]
+    return lines + [f"{name} {installed_version(name)}" for name in LIBRARIES]
 
 
 def _complete_cluster(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
@@ -285,8 +285,8 @@ def run(open_dashboard: OpenDashboard, argv: list[str] | None = None) -> int:
             if error.option_name in option.opts and error.ctx is not None:
                 value = "" if getattr(option, "is_flag", False) else " …"
                 command = error.ctx.command_path.removeprefix("trimtab ")
-                typed = f"trimtab {error.option_name}{value} {command}"
-                print_error(f"{error.option_name} belongs before the command: {typed}")
+                corrected = f"trimtab {error.option_name}{value} {command}"
+                print_error(f"{error.option_name} belongs before the command: {corrected}")
         return ExitCode.USAGE
     except click.ClickException as error:
         _print_click_error(error)

@@ -162,7 +162,7 @@ class _PollInterval:
         self._clock = clock
         self._stopwatch = stopwatch
         self._seconds = seconds
-        self._asked: float | None = None
+        self._last_poll: float | None = None
         self.answered = False
         self.took_seconds = 0.0
         self._takes_seconds = 0.0
@@ -175,13 +175,13 @@ class _PollInterval:
 
     @property
     def wait_seconds(self) -> float:
-        if self._asked is None:
+        if self._last_poll is None:
             return 0.0
-        return max(0.0, self._asked + self.every_seconds - self._clock.monotonic())
+        return max(0.0, self._last_poll + self.every_seconds - self._clock.monotonic())
 
     def begin(self) -> float:
         # Counted from the question, and also when no answer comes: a sick cluster is not pressed.
-        self._asked = self._clock.monotonic()
+        self._last_poll = self._clock.monotonic()
         return self._stopwatch()
 
     def end(self, begun: float) -> None:
@@ -220,7 +220,7 @@ class Observer:
         self._denied = _DeniedTopicsCache(client, clock)
         self._hidden: HiddenTopics | None = None
         self._topics: dict[str, Topic] = {}
-        self._asked: frozenset[tuple[str, str | None]] = frozenset()
+        self._described_topics: frozenset[tuple[str, str | None]] = frozenset()
         """Topics, by name and id, whose configs were asked for, whatever came of it."""
         self._last: ClusterState | None = None
 
@@ -314,14 +314,14 @@ class Observer:
             begun = self._configs.begin()
             topics_by_name = fetch_topic_configs(self._client, state.topics)
             self._configs.end(begun)
-        elif fresh := topics - self._asked:
+        elif fresh := topics - self._described_topics:
             # At once: a topic is told as created with the configs that it was created with.
             topics_by_name = fetch_topic_configs(
                 self._client, [topic for topic in state.topics if (topic.name, topic.id) in fresh]
             )
         else:
             return
-        self._asked = topics
+        self._described_topics = topics
         # What may not be read this time is as it was.
         self._topics = {
             name: topic for name, topic in self._topics.items() if (name, topic.id) in topics

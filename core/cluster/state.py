@@ -302,8 +302,8 @@ class ClusterState:
         held = np.flatnonzero(np.diff(self.replica_start))
         if len(held):
             sizes[held] = np.maximum.reduceat(self.size_bytes, self.replica_start[held])
-        led = self.is_leader & (self.size_bytes >= 0)
-        sizes[self.partition_of_replica[led]] = self.size_bytes[led]
+        leaders = self.is_leader & (self.size_bytes >= 0)
+        sizes[self.partition_of_replica[leaders]] = self.size_bytes[leaders]
         return read_only(sizes)
 
     @cached_property

@@ -46,12 +46,12 @@ class SimulatedLoad:
         self, cluster: SimulatedCluster, moments: Sequence[datetime]
     ) -> dict[tuple[str, str], Float64]:
         """Return (rate, statistic) over these moments, [P] each."""
-        seen = cluster.produced_bytes_per_s(moments)
+        rates = cluster.produced_bytes_per_s(moments)
         columns: dict[tuple[str, str], Float64] = {}
         for statistic, column in (
-            ("avg", seen.mean(axis=0)),
-            ("p95", np.percentile(seen, 95, axis=0)),
-            ("max", seen.max(axis=0)),
+            ("avg", rates.mean(axis=0)),
+            ("p95", np.percentile(rates, 95, axis=0)),
+            ("max", rates.max(axis=0)),
         ):
             columns["in_bytes_per_s", statistic] = column
             columns["out_bytes_per_s", statistic] = column * self.readers

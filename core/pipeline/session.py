@@ -267,10 +267,10 @@ def check_shared(spark: SparkSession, root: Path) -> None:
     place = str(marker)
     try:
         tasks = spark.sparkContext.parallelize(range(2 * spark.sparkContext.defaultParallelism))
-        seen = tasks.map(lambda _: Path(place).exists()).collect()
+        answers = tasks.map(lambda _: Path(place).exists()).collect()
     finally:
         marker.unlink()
-    if not all(seen):
+    if not all(answers):
         raise TrimtabError(
             f"Spark's workers do not see {root}.",
             next="Give a --root on storage that the driver and all workers have mounted.",

@@ -64,8 +64,8 @@ def carried(before: DataFrame, batch: DataFrame, bounds: DataFrame) -> DataFrame
         "keep_at",
         "newest_at",
     )
-    seen = "coalesce(at BETWEEN keep_at AND newest_at, false)"
-    return kept.where(f"{seen} OR size(samples) > 0").drop("keep_at", "newest_at")
+    is_kept = "coalesce(at BETWEEN keep_at AND newest_at, false)"
+    return kept.where(f"{is_kept} OR size(samples) > 0").drop("keep_at", "newest_at")
 
 
 def with_horizons(state: DataFrame, horizons: DataFrame) -> DataFrame:

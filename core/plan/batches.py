@@ -197,9 +197,9 @@ class _Packing:
         *,
         quiet: float,
     ) -> None:
-        self._costs, self._rate, self._most_moves, self._rooms = costs, rate, max_moves, rooms
+        self._costs, self._rate, self._max_moves, self._rooms = costs, rate, max_moves, rooms
         self._budget = rate * seconds
-        self._most_background = math.inf if math.isinf(quiet) else rate * BACKGROUND_SHARE
+        self._max_background = math.inf if math.isinf(quiet) else rate * BACKGROUND_SHARE
         self._quiet = quiet
         self._came: defaultdict[int, float] = defaultdict(float)
         self.long = frozenset(i for i, c in enumerate(costs) if c.busiest_bytes > self._budget)
@@ -229,7 +229,7 @@ class _Packing:
             started = set(batch.moves)
             kept: list[int] = []
             for place, i in enumerate(left):
-                if len(batch.moves) >= self._most_moves:
+                if len(batch.moves) >= self._max_moves:
                     kept.extend(i for i in left[place:] if i not in started)
                     break
                 if i not in started and self._fits(batch, i):
@@ -256,7 +256,7 @@ class _Packing:
             )
 
     def _fits(self, batch: _Batch, index: int, *, urgent: bool = False) -> bool:
-        if len(batch.moves) >= self._most_moves:
+        if len(batch.moves) >= self._max_moves:
             return False
         cost = self._costs[index]
         for side, size in cost.sides.items():
@@ -268,7 +268,7 @@ class _Packing:
             if side.side is Side.FOLLOWER and used + size > self._rooms.get(side.broker, math.inf):
                 return False
             background = cost.background[side]
-            if background and batch.background[side] + background > self._most_background:
+            if background and batch.background[side] + background > self._max_background:
                 return False
         return all(self._fits_first_fetches(batch, cost, copy) for copy in cost.copies)
 

@@ -55,8 +55,8 @@ class Verification:
             case VerifyStatus.MOVING:
                 return f"{self.tp} is moving: {now} now, {target} wanted."
             case VerifyStatus.OTHER_LOG_DIR:
-                broker, path, lies = self._misplaced[0]
-                known = f"lies in {lies}" if lies else "lies in a log dir that is not known"
+                broker, path, log_dir = self._misplaced[0]
+                known = f"lies in {log_dir}" if log_dir else "lies in a log dir that is not known"
                 return f"{self.tp} {known} on broker {broker}, not in {path}."
 
     @property

@@ -162,7 +162,7 @@ class LostRate:
     """It was deleted, and is set once more; otherwise it is somebody else's from now on."""
     freed: bool = False
     """It was a lower one that the run kept to, and limits no longer: ours is set instead."""
-    again: bool = False
+    is_regained: bool = False
     """It was somebody else's for a while, and is ours again."""
 
     @property
@@ -170,7 +170,9 @@ class LostRate:
         return self.broker, self.side
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"side": self.side.value, "source": self.source.name}
+        document = asdict(self)
+        document["again"] = document.pop("is_regained")  # the journal's own name for it
+        return document | {"side": self.side.value, "source": self.source.name}
 
 
 @dataclass(frozen=True, slots=True)

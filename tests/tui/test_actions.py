@@ -14,7 +14,7 @@ from maps import lines, map_of, press, session, text, the_map
 from tui.actions.action import CARRY, GLOBAL, MAP, PAST_MAP, SCREENS, Action
 from tui.actions.table import ACTIONS, actions_of, footer_of, keys_of
 from tui.app import SCREEN_CLASSES, TrimtabApp
-from tui.screen.command_palette import found
+from tui.screen.command_palette import matching_actions
 from tui.screen.footer import footer_row
 from tui.screen.help import HELP_AT, NAME_WIDTH, help_rows
 from tui.session import Session
@@ -114,10 +114,10 @@ async def test_palette_marks_where_a_line_is_cut_off() -> None:
 
 async def test_palette_finds_actions_by_name_by_key_and_by_description() -> None:
     actions = [*actions_of(MAP), *actions_of(GLOBAL)]
-    assert found(actions, "q", {})[0].id == "quit"
-    assert found(actions, "metr", {})[0].id == "metric"
-    assert found(actions, "clipboard osc", {}) == []
-    assert found(actions, "osc", {})[0].id == "copy"
+    assert matching_actions(actions, "q", {})[0].id == "quit"
+    assert matching_actions(actions, "metr", {})[0].id == "metric"
+    assert matching_actions(actions, "clipboard osc", {}) == []
+    assert matching_actions(actions, "osc", {})[0].id == "copy"
     async with map_of() as pilot:
         await press(pilot, "colon", "m", "e", "t", "r", "enter")
         assert "metric: out" in lines(pilot)[-1]

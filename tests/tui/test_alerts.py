@@ -27,7 +27,7 @@ PAUSED = replace(HALTS, requests=(RunRequest(at(2, 0), "pause", "pause", "ann", 
 
 
 def later(run: RunView, minutes: int) -> RunView:
-    return replace(run, last_seen_at=run.last_seen_at + timedelta(minutes=minutes))
+    return replace(run, last_event_at=run.last_event_at + timedelta(minutes=minutes))
 
 
 @pytest.mark.parametrize(

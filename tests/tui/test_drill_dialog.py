@@ -35,7 +35,7 @@ from core.cluster.drills.drill import (
 )
 from core.cluster.state import ClusterState
 from core.errors import TrimtabError
-from tui.feed.events import DrillGroundFound
+from tui.feed.events import DrillTargetDetected
 from tui.global_actions.drills import WORDS, Choices, DrillDialog
 from tui.session import PastMoment
 
@@ -74,7 +74,7 @@ async def on_a_sandbox(
     ground: Ground, size: tuple[int, int] = (120, 40), **more: Any
 ) -> AsyncIterator[Pilot[int]]:
     async with map_of(size, **more) as pilot:
-        await publish_events(pilot, DrillGroundFound(ground))
+        await publish_events(pilot, DrillTargetDetected(ground))
         yield pilot
 
 

@@ -79,5 +79,5 @@ async def test_paste_goes_into_the_command_palette() -> None:
         screen = pilot.app.screen
         assert isinstance(screen, CommandScreen)
         assert ": next " in screen.query_one(Canvas).text
-        assert screen._found
-        assert all("next" in f"{a.name} {a.help}".lower() for a in screen._found)
+        assert screen._matching_actions
+        assert all("next" in f"{a.name} {a.help}".lower() for a in screen._matching_actions)

@@ -85,7 +85,7 @@ def past(
 def test_filter_words_match_brokers_or_kinds_or_the_text_of_events(
     session: Session, words: str, kind: str, count: int
 ) -> None:
-    assert len(past(words, kind).found) == count, [h.text for h in past(words, kind).found]
+    assert len(past(words, kind).groups) == count, [h.text for h in past(words, kind).groups]
 
 
 def test_lanes_show_when_a_broker_was_down_and_behind(session: Session) -> None:
@@ -195,7 +195,7 @@ def test_dropped_older_reports_are_flagged_and_hide_no_observed_events(
     assert [event for event in timeline.events if event not in notes] == list(whole.events)
     assert timeline.lanes.times[1][0] == at(0).timestamp()
     assert past(known=timeline) is timeline
-    rows = rows_of(timeline.found, frozenset())
+    rows = rows_of(timeline.groups, frozenset())
     view = TimelineView(timeline, (), rows, 0, None, None, True, None, at(121), False)
     assert "the newest shown" in text_of(timeline_lines(view, 120, 40)[0])
 
@@ -227,7 +227,7 @@ def test_events_pruned_while_the_timeline_is_read_are_still_returned(
 
 
 def test_rows_are_grouped_events_and_unfolding_a_group_adds_its_events(session: Session) -> None:
-    happenings = past().found
+    happenings = past().groups
     rows = rows_of(happenings, frozenset())
     assert len(rows) == len(happenings)
     many = next(row for row in rows if len(row.happening.events) > 1)
@@ -630,7 +630,7 @@ async def test_first_comparison_in_progress_follows_filters_and_can_be_cancelled
         assert compared.shown is not None
         expected = slow.real(*slow.asked[-1])
         assert expected is not None
-        assert [h.text for h in compared.shown.found] == [h.text for h in expected.found]
+        assert [h.text for h in compared.shown.groups] == [h.text for h in expected.groups]
         assert slow.asked[-1][-1] == pilot.app.screen.timeline_filter != slow.asked[0][-1]
         await pressed(pilot, "escape", "escape")
         slow.go.clear()

@@ -30,7 +30,7 @@ class Connected:
 
 
 @dataclass(frozen=True, slots=True)
-class DrillGroundFound:
+class DrillTargetDetected:
     """The cluster was made for drills."""
 
     ground: DrillTarget
@@ -98,7 +98,7 @@ class Trouble:
 
 Event: TypeAlias = (
     Connected
-    | DrillGroundFound
+    | DrillTargetDetected
     | PictureChanged
     | ClusterLost
     | RunChanged

@@ -102,10 +102,10 @@ class Feed:
 
         with self._lock:
             self._lock.wait_for(lambda: first() or self._stopped.is_set())
-            seen = first()
-        if isinstance(seen, ClusterLost):
-            raise seen.error
-        return seen is not None
+            first_event = first()
+        if isinstance(first_event, ClusterLost):
+            raise first_event.error
+        return first_event is not None
 
     def painted(self) -> None:
         """Say that the map is on the screen: what costs imports may begin now."""

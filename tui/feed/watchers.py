@@ -13,7 +13,7 @@ from tui.feed.events import (
     CalibrationChanged,
     ClientsChanged,
     Deliver,
-    DrillGroundFound,
+    DrillTargetDetected,
     GroupsChanged,
     RunChanged,
     Trouble,
@@ -182,6 +182,6 @@ def find_ground(address: Address, cluster_id: str, send: Deliver, stopped: Flag)
     except UnreachableError:
         return
     if ground is not None:
-        send(DrillGroundFound(ground))
+        send(DrillTargetDetected(ground))
         stopped.wait()
         ground.close()

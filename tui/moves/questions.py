@@ -19,7 +19,7 @@ from tui.plan.assessment_worker import REASSESS_SECONDS, AssessmentWorker
 from tui.session import Session
 
 Answer = TypeVar("Answer")
-Found = TypeVar("Found")
+Outcome = TypeVar("Outcome")
 
 
 class ConfirmByNameDialog(NamedAnswerDialog[bool]):
@@ -29,7 +29,7 @@ class ConfirmByNameDialog(NamedAnswerDialog[bool]):
         super().__init__(title, ask, name, ("no", "Keep going", False), ("yes", yes, True))
 
 
-class RunTableDialog(TableDialog[Answer], Generic[Answer, Found]):
+class RunTableDialog(TableDialog[Answer], Generic[Answer, Outcome]):
     """Rows about a run, assessed in a thread as it goes on; returns the one chosen, if any."""
 
     BINDINGS = [("left", "app.focus_previous"), ("right", "app.focus_next")]
@@ -38,7 +38,7 @@ class RunTableDialog(TableDialog[Answer], Generic[Answer, Found]):
 
     def __init__(self, yes: str, rest_seconds: float = REASSESS_SECONDS) -> None:
         super().__init__("Keep it", yes)
-        self._assessing: AssessmentWorker[Found] = AssessmentWorker(
+        self._assessing: AssessmentWorker[Outcome] = AssessmentWorker(
             self, self.take, self._show_failure, rest_seconds=rest_seconds
         )
         self._failed = ""
@@ -47,7 +47,7 @@ class RunTableDialog(TableDialog[Answer], Generic[Answer, Found]):
         """Why no run may be asked for anything."""
 
     @abstractmethod
-    def take(self, outcome: Found) -> None:
+    def take(self, outcome: Outcome) -> None:
         """Take what was assessed."""
 
     def _show_failure(self, error: TrimtabError) -> None:

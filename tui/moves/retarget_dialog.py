@@ -69,9 +69,9 @@ def choices_of(
             refused = "is down"
         else:
             plan = Plan(state.cluster_id, (Move(move.tp, move.before, after),))
-            found_of = [f for f in check_plan(state, load, plan) if f.id not in OWN_RUN_CHECKS]
-            unknown = has_unknowns(found_of) or "disk" in find_skipped(state, plan.moves)
-            for finding in found_of:
+            findings = [f for f in check_plan(state, load, plan) if f.id not in OWN_RUN_CHECKS]
+            unknown = has_unknowns(findings) or "disk" in find_skipped(state, plan.moves)
+            for finding in findings:
                 if finding.severity is Severity.ILLEGAL:
                     refused = finding.sentence
                 elif finding.severity is Severity.UNSAFE:

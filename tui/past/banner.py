@@ -43,10 +43,10 @@ def _notes(then: PastMoment, place: str) -> list[str]:
     if place != MAP:
         return [until]
     notes = []
-    if then.seen_at is None:
+    if then.observed_at is None:
         notes.append("on the replicas of now")
-    elif then.seen_at < then.at:
-        notes.append(f"on the replicas of {then.seen_at.astimezone(UTC):%-d %b %H:%M}Z")
+    elif then.observed_at < then.at:
+        notes.append(f"on the replicas of {then.observed_at.astimezone(UTC):%-d %b %H:%M}Z")
     return [*notes, "edits off", *((until, "sizes unknown") if as_of else (LACKING,))]
 
 

@@ -19,7 +19,7 @@ SLOW_SECONDS = 0.5
 """An object store may take longer: then it is said that something is being read."""
 READING = "Reading what was published …"
 LIST_KEPT = "`trimtab snapshot ls` lists what is kept."
-NEVER_SEEN = "The cluster had not been seen yet then."
+NOT_OBSERVED = "The cluster had not been seen yet then."
 NO_HOURS = "No load has been published for this cluster yet."
 OLDEST = "This is the oldest hour that is kept."
 
@@ -136,8 +136,8 @@ def read_moment(
         if isinstance(destination, datetime):
             recorded = read_state(now.cluster_id, destination)
             if recorded is None:
-                return Arrival(None, kept, why_not=NEVER_SEEN)
-            then = PastMoment(destination, recorded.state, seen_at=recorded.seen_at)
+                return Arrival(None, kept, why_not=NOT_OBSERVED)
+            then = PastMoment(destination, recorded.state, observed_at=recorded.observed_at)
             root = root_of(snapshots)
             kept = read_kept(root, now.cluster_id, kept)
             load, snapshot = past_load(root, now.cluster_id, then.state, destination, kept)
@@ -155,8 +155,8 @@ def read_moment(
         state = as_placed(now, at)
         then = PastMoment(at, state, snapshot.aligned(state), snapshot, by_hours=True)
         if (recorded := read_state(now.cluster_id, at)) is not None:
-            state, seen_at = recorded.state, recorded.seen_at
-            then = replace(then, state=state, load=snapshot.aligned(state), seen_at=seen_at)
+            state, observed_at = recorded.state, recorded.observed_at
+            then = replace(then, state=state, load=snapshot.aligned(state), observed_at=observed_at)
         return Arrival(then, kept)
     except TrimtabError as error:
         return Arrival(then, kept, error)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tui.dialogs.base import Dialog
     from tui.screen.base import DashboardScreen
 
-Found = TypeVar("Found")
+Outcome = TypeVar("Outcome")
 
 REASSESS_SECONDS = 5.0
 """How old an assessment of an unchanged plan gets while the cluster goes on changing."""
@@ -29,13 +29,13 @@ class SupersededError(Exception):
     """The plan that is being assessed, or its rate, is another one by now."""
 
 
-class AssessmentWorker(Generic[Found]):
+class AssessmentWorker(Generic[Outcome]):
     """Has a thread assess a plan; what it found, or why it failed, is handed over on the screen."""
 
     def __init__(
         self,
         screen: DashboardScreen | Dialog[Any],
-        take: Callable[[Found], Any],
+        take: Callable[[Outcome], Any],
         failed: Callable[[TrimtabError], None],
         *,
         group: str = "assessment",
@@ -60,7 +60,7 @@ class AssessmentWorker(Generic[Found]):
         self,
         plan: Plan,
         rate_bytes_per_s: int,
-        work: Callable[[Callable[[], None]], Found],
+        work: Callable[[Callable[[], None]], Outcome],
         *,
         known: bool = True,
         at_once: bool = False,

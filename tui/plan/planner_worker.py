@@ -115,7 +115,7 @@ class PlannerWorker:
         if session.state is None:
             return
         suggested, estimate = done
-        plan_result, goal = suggested.found, suggested.request.goal
+        plan_result, goal = suggested.result, suggested.request.goal
         plan = rebase(session.state, plan_result.plan).plan
         left = len(plan_result.plan) - len(plan)
         if not len(plan):

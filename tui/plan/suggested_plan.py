@@ -21,29 +21,29 @@ class SuggestedPlan:
     """What was asked for and what was found."""
 
     request: SuggestRequest
-    found: PlanResult
+    result: PlanResult
 
     @property
     def reached(self) -> bool:
-        return is_reached(self.found, self.request.goal)
+        return is_reached(self.result, self.request.goal)
 
     def reason(self, move: Move) -> MoveReason | None:
         """Return why a move is in the plan; None for one that was made by hand."""
-        if self.found.plan.by_partition.get(move.tp) != move:
+        if self.result.plan.by_partition.get(move.tp) != move:
             return None
-        return self.found.reasons.get(move.tp)
+        return self.result.reasons.get(move.tp)
 
     def dir_words(self, move: Move) -> str:
         """Return which log dirs a move is for, "" for none and for one that was made by hand."""
-        dirs = self.found.dirs
-        if dirs is None or self.found.plan.by_partition.get(move.tp) != move:
+        dirs = self.result.dirs
+        if dirs is None or self.result.plan.by_partition.get(move.tp) != move:
             return ""
         lands = [f"lands in {path}" for path in move.new_log_dirs.values()]
         return ", ".join([why.words for why in dirs.reasons.get(move.tp, ())] + lands)
 
     def is_part_of(self, plan: Plan) -> bool:
         """Return whether a plan still holds a move of this one."""
-        known = self.found.plan.by_partition
+        known = self.result.plan.by_partition
         return any(known.get(move.tp) == move for move in plan)
 
 

@@ -37,7 +37,9 @@ def rank(action: Action, words: str, keys: Mapping[str, str]) -> int | None:
     return None
 
 
-def found(actions: Sequence[Action], words: str, keys: Mapping[str, str]) -> list[Action]:
+def matching_actions(
+    actions: Sequence[Action], words: str, keys: Mapping[str, str]
+) -> list[Action]:
     """Return the actions that answer what was typed, best first."""
     ranked = [
         (place, n, action)
@@ -74,14 +76,14 @@ class CommandScreen(ModalScreen[Action | None], DashboardPart[Action | None]):
         self._draw()
 
     @property
-    def _found(self) -> list[Action]:
-        return found(self._actions, self._words, self.dashboard.user_keys)
+    def _matching_actions(self) -> list[Action]:
+        return matching_actions(self._actions, self._words, self.dashboard.user_keys)
 
     @property
     def _nothing(self) -> str:
         """Say that nothing answers what was typed, and on which screen something does."""
         on = {action: title for title, actions in self._elsewhere.items() for action in actions}
-        best = next(iter(found(list(on), self._words, self.dashboard.user_keys)), None)
+        best = next(iter(matching_actions(list(on), self._words, self.dashboard.user_keys)), None)
         if best is None:
             return "no command is called that"
         key = written(keys_of(best, self.dashboard.user_keys)[0])
@@ -92,10 +94,10 @@ class CommandScreen(ModalScreen[Action | None], DashboardPart[Action | None]):
             case "escape":
                 self.dismiss(None)
             case "enter":
-                choices = self._found
+                choices = self._matching_actions
                 self.dismiss(choices[self._at] if choices else None)
             case "down" | "tab" | "ctrl+n":
-                self._at = min(self._at + 1, max(0, len(self._found) - 1))
+                self._at = min(self._at + 1, max(0, len(self._matching_actions) - 1))
             case "up" | "shift+tab":
                 self._at = max(0, self._at - 1)
             case "backspace":
@@ -113,7 +115,7 @@ class CommandScreen(ModalScreen[Action | None], DashboardPart[Action | None]):
 
     def _draw(self) -> None:
         palette, width = self.dashboard.palette, min(WIDTH, self.size.width)
-        choices = self._found
+        choices = self._matching_actions
         head = Row(width, palette.style("text", "panel"))
         x = head.put(1, ":", palette.style("yours", "panel", bold=True))
         x = head.put(x + 1, self._words, palette.style("bright", "panel", bold=True))

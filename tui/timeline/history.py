@@ -83,13 +83,13 @@ class RecordedTimeline:
     reported_cut: bool
     """Whether some of what was told in that time was left there."""
     timeline_filter: TimelineFilter
-    found: tuple[EventGroup, ...]
+    groups: tuple[EventGroup, ...]
     """What is asked for, folded, in the order in which it began."""
     lanes: Lanes
 
     def moment_after(self, at: datetime, steps: int) -> datetime:
         """Return when so many happenings later, or earlier, than `at` all of it had happened."""
-        moments = sorted({happening.ended for happening in self.found})
+        moments = sorted({happening.ended for happening in self.groups})
         if not moments:
             return at
         if steps < 0:
@@ -100,7 +100,7 @@ class RecordedTimeline:
 
     def described_at(self, at: datetime) -> str:
         """Return what had just happened at a moment; "" for nothing."""
-        texts = [happening.text for happening in self.found if happening.ended == at]
+        texts = [happening.text for happening in self.groups if happening.ended == at]
         more = f", and {len(texts) - 1} more" if len(texts) > 1 else ""
         return texts[0] + more if texts else ""
 
@@ -113,7 +113,7 @@ class Comparison:
     until: datetime
     now: bool
     """Whether the later one is the newest there is."""
-    found: tuple[EventGroup, ...]
+    groups: tuple[EventGroup, ...]
     changes: int
     """How many changes there are, also those that are not asked for."""
 

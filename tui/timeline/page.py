@@ -117,10 +117,10 @@ def timeline_lines(view: TimelineView, width: int, height: int) -> Lines:
     if height >= 30:
         head.append(BLANK)
     if view.compared is None:
-        note = f"{len(past.found):,} of {_count(len(past.events))}"
+        note = f"{len(past.groups):,} of {_count(len(past.events))}"
         head.append(rule("what happened", width, note=note))
     else:
-        note = f"{len(view.compared.found):,} of {_count(view.compared.changes)}"
+        note = f"{len(view.compared.groups):,} of {_count(view.compared.changes)}"
         head.append(rule(f"what is different since {clock(view.compared.since)}", width, note=note))
     return (*head, *_list(view, past, width, height - len(head)))[:height]
 

@@ -121,7 +121,7 @@ class TimelineScreen(CursorKeys, Filtering, PageScreen):
     def _fold(self) -> None:
         """Make the rows anew, and draw them."""
         shown = self.comparison.shown or self._past
-        self._rows = rows_of(shown.found, self._unfolded) if shown else ()
+        self._rows = rows_of(shown.groups, self._unfolded) if shown else ()
         self.session.recorded = self._past
         self.show(self.session)
 
@@ -245,7 +245,7 @@ class TimelineScreen(CursorKeys, Filtering, PageScreen):
             self._key = self._key_before
         elif compared is not None and not self._was_compared:
             self._key_before = self._key
-            self._key = key_of(compared.found[0]) if compared.found else None
+            self._key = key_of(compared.groups[0]) if compared.groups else None
         self._was_compared = compared is not None
         self._fold()
 

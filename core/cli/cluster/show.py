@@ -129,7 +129,7 @@ def _fetch_past_state(context: Context, text: str) -> tuple[ClusterState, Load]:
             next="`trimtab snapshot ls --hourly` lists the hours that are kept.",
         )
     placed = "as now, as nobody recorded them" if recorded is None else "of then"
-    if recorded is not None and recorded.seen_at < moment:
-        placed = f"as recorded last at {format_time(recorded.seen_at)}"
+    if recorded is not None and recorded.observed_at < moment:
+        placed = f"as recorded last at {format_time(recorded.observed_at)}"
     say(f"As of {format_time(moment)}: load until {format_time(load.as_of)}, replicas {placed}.")
     return state, load

@@ -81,9 +81,9 @@ def _documents(listing: _ThrottleListing) -> list[dict[str, Any]]:
 
 def _clusters_table(answers: Sequence[ClusterAnswer[_ThrottleListing]]) -> str:
     known = [
-        (answer.name or "", answer.found.throttles)
+        (answer.name or "", answer.answer.throttles)
         for answer in answers
-        if answer.found is not None
+        if answer.answer is not None
     ]
     rows = [(name, *_row(throttle)) for name, throttles in known for throttle in throttles]
     if not rows:

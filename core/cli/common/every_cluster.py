@@ -34,20 +34,20 @@ class ClusterAnswer(Generic[T]):
 
     name: str | None
     """None is this machine."""
-    found: T | None = None
+    answer: T | None = None
     error: TrimtabError | None = None
 
     def code(self, fine: Callable[[T], bool]) -> int:
         if self.error is not None:
             return self.error.exit_code
-        return ExitCode.DONE if self.found is None or fine(self.found) else ExitCode.NO
+        return ExitCode.DONE if self.answer is None or fine(self.answer) else ExitCode.NO
 
     def to_json(self, document: Callable[[T], Any], fine: Callable[[T], bool]) -> dict[str, Any]:
         return {
             "cluster_name": self.name,
             "exit_code": int(self.code(fine)),
             "error": None if self.error is None else " ".join(str(self.error).splitlines()),
-            "answer": None if self.found is None else document(self.found),
+            "answer": None if self.answer is None else document(self.answer),
         }
 
 
@@ -122,8 +122,8 @@ def write_answers(
 def sections(answers: Sequence[ClusterAnswer[T]], text: Callable[[T], str]) -> str:
     """Return what each says below its name."""
     results = [
-        (answer.name or "this machine", answer.found)
+        (answer.name or "this machine", answer.answer)
         for answer in answers
-        if answer.found is not None
+        if answer.answer is not None
     ]
     return "\n".join(f"{name}\n{text(result)}" for name, result in results)

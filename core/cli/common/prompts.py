@@ -28,10 +28,10 @@ def confirm(name: str, verb: str, doing: str, otherwise: str, *, of: str = "clus
             f"{doing} asks for the {of}'s name, but there is no terminal.",
             next=f"Add --yes to {verb} without confirmation.",
         )
-    typed = click.prompt(
+    answer = click.prompt(
         f"Type {printable(name)} to {verb}", default="", show_default=False, err=True
     )
-    if typed.strip() != name:
+    if answer.strip() != name:
         raise UsageError(f"That is not the name; {otherwise}.")
 
 

@@ -152,9 +152,11 @@ def _document(effect: Impact) -> dict[str, Any]:
         for h in effect.headroom
     ]
     if effect.shrinking is not None:
+        for row in document["shrinking"]["topics"]:
+            row |= {"least_bytes": row.pop("min_bytes"), "most_bytes": row.pop("max_bytes")}
         document["shrinking"] |= {
-            "least_bytes": effect.shrinking.least_bytes,
-            "most_bytes": effect.shrinking.most_bytes,
+            "least_bytes": effect.shrinking.min_bytes,
+            "most_bytes": effect.shrinking.max_bytes,
             "is_advised": effect.shrinking.is_advised,
         }
     return document

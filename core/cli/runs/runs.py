@@ -105,7 +105,7 @@ def _with_known_runs(answer: ClusterAnswer[list[RunSummary]]) -> ClusterAnswer[l
     is_other = isinstance(answer.error, NameTakenError)
     if answer.error is None or known is None or is_other:
         return answer
-    return replace(answer, found=list(list_runs(known)))
+    return replace(answer, answer=list(list_runs(known)))
 
 
 def _load_runs(context: Context, cluster_id: str) -> tuple[RunSummary, ...]:
@@ -121,7 +121,7 @@ def _newest_first(summaries: Iterable[RunSummary]) -> list[RunSummary]:
 def _table_of_all(answers: Sequence[ClusterAnswer[list[RunSummary]]]) -> str:
     # A cluster may have two names.
     runs_by_id = {
-        (run.cluster_id, run.run): run for answer in answers for run in answer.found or ()
+        (run.cluster_id, run.run): run for answer in answers for run in answer.answer or ()
     }
     rows = [_row(run) for run in _newest_first(runs_by_id.values())]
     return text_table(HEADER, rows, RIGHT) if rows else f"{NONE}\n"

@@ -153,8 +153,8 @@ def _check_columns(header: Mapping[str, Any], start: Array, arrays: Mapping[str,
         if ((owner[step:] == owner[:-step]) & (brokers[step:] == brokers[:-step])).any():
             raise InvalidDocumentError("a partition is twice on one broker")
     leader = arrays["leader"]
-    led = np.bincount(owner, leader[owner] == brokers, minlength=rows) > 0
-    if not (led | (leader == NO_LEADER)).all():
+    has_leader = np.bincount(owner, leader[owner] == brokers, minlength=rows) > 0
+    if not (has_leader | (leader == NO_LEADER)).all():
         raise InvalidDocumentError("a partition is led by none of its replicas")
     for name in ("partition", "leader_epoch", "size_bytes", "lag", "log_dir"):
         if (arrays[name] < (0 if name == "partition" else UNKNOWN)).any():

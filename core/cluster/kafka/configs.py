@@ -257,10 +257,10 @@ def _parse_alter_result(result: Any) -> Fault | None:
 def _split_into_rounds(changes: Sequence[ConfigChange]) -> list[list[ConfigChange]]:
     """Return changes in rounds that name each config once; Kafka refuses it twice in a request."""
     rounds: list[list[ConfigChange]] = []
-    seen: dict[tuple[Resource, str], int] = {}
+    counts: dict[tuple[Resource, str], int] = {}
     for change in changes:
-        at = seen.get((change.resource, change.name), 0)
-        seen[change.resource, change.name] = at + 1
+        at = counts.get((change.resource, change.name), 0)
+        counts[change.resource, change.name] = at + 1
         if at == len(rounds):
             rounds.append([])
         rounds[at].append(change)

@@ -131,8 +131,8 @@ def _describe_consumers(wire: Wire, listed: Sequence[Group], seconds: float) -> 
     groups = _describe_by_coordinators(wire, listed, seconds)
     moved = {id for id, a in groups.items() if isinstance(a, Fault) and a.name == "NOT_COORDINATOR"}
     if moved:
-        again = [g for g in _list_groups(wire, lambda fault: None, seconds) if g.id in moved]
-        groups |= _describe_by_coordinators(wire, again, seconds)
+        moved_groups = [g for g in _list_groups(wire, lambda fault: None, seconds) if g.id in moved]
+        groups |= _describe_by_coordinators(wire, moved_groups, seconds)
     return [
         Group(id, "unknown", "", None, (), {}, fault=group) if isinstance(group, Fault) else group
         for id, group in groups.items()

@@ -178,8 +178,8 @@ class _Producer:
         """Return the brokers, and the topic's partitions; raises KafkaException in time."""
         from kafka.protocol.metadata import MetadataRequest
 
-        asked = MetadataRequest.MetadataRequestTopic(name=topic)
-        request = MetadataRequest(topics=[asked], allow_auto_topic_creation=False)
+        requested_topic = MetadataRequest.MetadataRequestTopic(name=topic)
+        request = MetadataRequest(topics=[requested_topic], allow_auto_topic_creation=False)
         with as_librdkafka():
             answer = self._connections.ask_any(request, timeout)
         return SimpleNamespace(

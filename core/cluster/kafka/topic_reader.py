@@ -101,9 +101,9 @@ class KafkaTopicReader:
         if not new:
             return
         at = round(since.timestamp() * 1000)
-        asked = [TopicPartition(self._topic, partition, at) for partition in sorted(new)]
+        positions = [TopicPartition(self._topic, partition, at) for partition in sorted(new)]
         seconds = self._settings.scaled_seconds(ANSWER_SECONDS)
-        for position in consumer.offsets_for_times(asked, timeout=seconds):
+        for position in consumer.offsets_for_times(positions, timeout=seconds):
             if position.error is None:
                 # Where nothing has come since then it is told of the end by a negative offset.
                 is_there = position.offset >= 0

@@ -53,12 +53,12 @@ class AnswerTimeout:
 
     def __init__(self, settings: ConnectionSettings) -> None:
         self.seconds = settings.scaled_seconds(_ANSWER_SECONDS)
-        self._most = settings.scaled_seconds(_MAX_ANSWER_SECONDS)
+        self._max_seconds = settings.scaled_seconds(_MAX_ANSWER_SECONDS)
 
     def extend(self) -> bool:
         """Have it be longer the next time; return whether it can be."""
-        grows = self.seconds < self._most
-        self.seconds = min(2 * self.seconds, self._most)
+        grows = self.seconds < self._max_seconds
+        self.seconds = min(2 * self.seconds, self._max_seconds)
         return grows
 
 

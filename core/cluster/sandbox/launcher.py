@@ -137,8 +137,8 @@ def _make_archive(plain: Launcher, archive: Path) -> None:
         )
         if plain.format([node], "trimtab-archive-000000"):
             return
-        made = Path(work) / "classes.jsa"
-        command = plain._command((f"-XX:ArchiveClassesAtExit={made}",))
+        new_archive = Path(work) / "classes.jsa"
+        command = plain._command((f"-XX:ArchiveClassesAtExit={new_archive}",))
         process = spawn([*command, "kafka.Kafka", node.properties], output=node.output)
         try:
             if wait_for_answer(node, process, _ARCHIVE_SECONDS, ConnectionSettings(node.address)):
@@ -146,8 +146,8 @@ def _make_archive(plain: Launcher, archive: Path) -> None:
                 process.wait(_ARCHIVE_SECONDS)
         finally:
             process.stop()
-        if made.exists():
-            made.rename(archive)
+        if new_archive.exists():
+            new_archive.rename(archive)
 
 
 def _token_flags(root: Path) -> tuple[str, ...]:

@@ -167,9 +167,9 @@ class _Placement:
     def leader(self, hot_topic: bool) -> int:
         """Return who leads next; of the hot topics the hot broker has twice its share."""
         weights = {GREEDY: 1.37, HOT: 2.2 if hot_topic else 0.8, self.brokers: 0.62}
-        led = self._leader_counts[hot_topic]
-        chosen = min(led, key=lambda b: (led[b] + 1) / weights.get(b, 1.0))
-        led[chosen] += 1
+        leader_counts = self._leader_counts[hot_topic]
+        chosen = min(leader_counts, key=lambda b: (leader_counts[b] + 1) / weights.get(b, 1.0))
+        leader_counts[chosen] += 1
         return chosen
 
     def followers(self, leader: int, turn: int) -> tuple[int, ...]:

@@ -109,9 +109,9 @@ class Engine:
 
     def _step(self, seconds: float) -> None:
         began, ends = self.elapsed, self.elapsed + seconds
-        made = self.logs.produce(self._epoch + began, seconds, self.writable)
+        produced = self.logs.produce(self._epoch + began, seconds, self.writable)
         self.throttles.count_in_step(
-            self.logs, self._leader_column, self.alive, began, seconds, made
+            self.logs, self._leader_column, self.alive, began, seconds, produced
         )
         if self.links:
             for row, broker in self.links.catch_up(ends):
@@ -232,16 +232,16 @@ class Engine:
 
     def _copy_between_dirs(self, row: int, broker: int, move: LogDirMove, seconds: float) -> None:
         column = self.logs.column[broker]
-        lies = int(self.logs.log_dir[row, column])
-        waits = move.left_behind or lies in self.disks.offline[broker]
-        if waits or broker not in self.alive:
+        log_dir = int(self.logs.log_dir[row, column])
+        is_waiting = move.left_behind or log_dir in self.disks.offline[broker]
+        if is_waiting or broker not in self.alive:
             return
         rate = self.configs.value(Resource.broker(broker), LOG_DIRS_RATE)
         shared = min(float(rate or math.inf), DIR_COPY_BYTES_PER_S) / self.disks.moving_on(broker)
         size = float(self.logs.position[row, column] - self.logs.start[row])
         move.copied_bytes = min(move.copied_bytes + seconds * shared, size)
         if move.copied_bytes >= size:
-            self.logs.log_dir[row, column] = self.disks.arrive(row, broker, lies)
+            self.logs.log_dir[row, column] = self.disks.arrive(row, broker, log_dir)
 
     # -- faults -----------------------------------------------------------------------------------
 

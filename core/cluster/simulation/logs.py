@@ -146,11 +146,11 @@ class Logs:
 
     def produce(self, epoch_seconds: float, seconds: float, writable: Bool) -> Float64:
         """Append what producers send, copy it to followers in step; returns bytes, shape [P]."""
-        made = self.traffic.rates(epoch_seconds) * seconds
-        made[~writable] = 0.0
-        self.end += made
+        produced = self.traffic.rates(epoch_seconds) * seconds
+        produced[~writable] = 0.0
+        self.end += produced
         np.copyto(self.position, self.end[:, None], where=self.follows)
-        return made
+        return produced
 
     def expire(self, elapsed_seconds: float) -> None:
         """Delete whole segments that retention no longer keeps; the active one stays."""

@@ -78,17 +78,17 @@ class Throttles:
         where it is led (-1 nowhere).
         """
         columns = len(logs.broker_ids)
-        led = leader_column >= 0
-        at = leader_column[led]
-        followers = logs.follows[led].sum(axis=1) - 1
-        listed = self.leader_listed[led, at]
+        has_leader = leader_column >= 0
+        at = leader_column[has_leader]
+        followers = logs.follows[has_leader].sum(axis=1) - 1
+        listed = self.leader_listed[has_leader, at]
         sent = np.bincount(
-            at, np.where(listed, grown_bytes[led] * followers, 0.0), columns
+            at, np.where(listed, grown_bytes[has_leader] * followers, 0.0), columns
         ).tolist()
         copied = [0.0] * columns
         if self.follower_listed.any():
             counted = self.follower_listed & logs.follows
-            counted[led, at] = False
+            counted[has_leader, at] = False
             copied = (grown_bytes @ counted).tolist()
         # Fetches come several times a second; a slot of the quota must see its late ones, too.
         portions = max(1, round(seconds / FETCH_SECONDS))

@@ -122,9 +122,9 @@ def _topic_leader_groups(state: ClusterState) -> Int64:
     """Return a number for each topic on each leader, -1 for no leader, shape [P]."""
     column = state.leader_column
     groups = np.full(state.partition_count, UNKNOWN, np.int64)
-    led = column >= 0
-    keys = state.topic_of[led].astype(np.int64) * len(state.brokers) + column[led]
-    groups[led] = np.unique(keys, return_inverse=True)[1]
+    has_leader = column >= 0
+    keys = state.topic_of[has_leader].astype(np.int64) * len(state.brokers) + column[has_leader]
+    groups[has_leader] = np.unique(keys, return_inverse=True)[1]
     return groups
 
 

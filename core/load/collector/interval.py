@@ -216,11 +216,11 @@ def measure_interval(reading: Reading, memory: CollectorMemory | None) -> Interv
     replica_flags[np.isin(state.replica_broker, list(reading.silent))] |= Flag.PARTIAL_POLL
 
     per_message = np.where(replaced, np.nan, before.bytes_per_message)
-    is_led = leading >= 0
+    has_leader = leading >= 0
     leader_change = np.zeros(count, np.int64)
     is_leader_clean = np.zeros(count, np.bool_)
-    leader_change[is_led] = change[leading[is_led]]
-    is_leader_clean[is_led] = size_known[leading[is_led]]
+    leader_change[has_leader] = change[leading[has_leader]]
+    is_leader_clean[has_leader] = size_known[leading[has_leader]]
     compacted = np.array(
         ["compact" in (topic.cleanup_policy or "") for topic in state.topics], np.bool_
     )
@@ -270,8 +270,8 @@ def _mean_message_size(reading: Reading, leading: Int64) -> Float64:
     """Return size over messages held: a first guess, before any clean interval has been seen."""
     held = (reading.end - reading.start).astype(np.float64)
     size = np.full(len(held), np.nan)
-    is_led = leading >= 0
-    size[is_led] = reading.state.size_bytes[leading[is_led]]
+    has_leader = leading >= 0
+    size[has_leader] = reading.state.size_bytes[leading[has_leader]]
     usable = (reading.end >= 0) & (reading.start >= 0) & (held > 0) & (size > 0)
     return np.where(usable, size / np.where(usable, held, 1), np.nan)
 

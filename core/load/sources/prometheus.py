@@ -174,8 +174,8 @@ class _BrokerLookup:
         return self._known[values]
 
     def _label_values(self, labels: Mapping[str, str]) -> tuple[str, ...]:
-        wanted = (self._label,) if self._label is not None else (*ID_LABELS, *HOST_LABELS)
-        return tuple(labels.get(label, "") for label in wanted)
+        names = (self._label,) if self._label is not None else (*ID_LABELS, *HOST_LABELS)
+        return tuple(labels.get(label, "") for label in names)
 
     def _find(self, labels: Mapping[str, str]) -> int | None:
         for label in ID_LABELS if self._label is None else (self._label,):

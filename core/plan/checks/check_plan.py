@@ -58,24 +58,24 @@ class CheckedPlan:
             move for move, is_clean in clean if is_clean or not illegal_facts(state, move)
         ]
         effect = compute_effect(state, load, moves_with_rates(state, load, possible))
-        self._found = [
+        self._findings = [
             *check_moves(state, load, doubtful, reassignments),
             *find_over_capacity(state, effect.before, effect.after),
             *find_above_fair_share(state, effect.before, effect.after),
         ]
         if plan.moves and (balancer := find_balancer(state)) is not None:
             why = f"{balancer}: its next run would cancel these moves; stop it first."
-            self._found.append(finding("cruise-control", why))
+            self._findings.append(finding("cruise-control", why))
         if plan.moves and state.hidden is not None and not state.hidden.is_complete:
             why = f"{state.hidden.sentence} What they carry is in no comparison here."
-            self._found.append(finding("hidden-topics", why))
-        self._found += check_leader_skew(state, possible)
+            self._findings.append(finding("hidden-topics", why))
+        self._findings += check_leader_skew(state, possible)
 
     def after(self, seconds: float | None, never: str | None = None) -> tuple[Finding, ...]:
         """Return all that speaks against the plan, worst first; `never` is why it does not end."""
         grows = GROWTH_SECONDS if seconds is None else seconds
         findings = [
-            *self._found,
+            *self._findings,
             *check_disks(self._state, self._load, self._possible, grows),
             *check_log_dir_space(self._state, self._load, self._possible, grows),
         ]

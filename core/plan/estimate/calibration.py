@@ -75,14 +75,16 @@ class Speed:
     """What the busiest broker sides copied without a throttle, bytes/s."""
 
     runs: int
-    usual: float
-    least: float
-    most: float
+    usual_bytes_per_s: float
+    min_bytes_per_s: float
+    max_bytes_per_s: float
 
     def on(self, what: PlanCopies) -> TimeRange | None:
         """Return how long a plan takes without a throttle, None where it would never end."""
-        slow, fast = self.least / (1 + SPEEDS), self.most * (1 + SPEEDS)
-        usual, high, low = (min_seconds(what, rate) for rate in (self.usual, slow, fast))
+        slow, fast = self.min_bytes_per_s / (1 + SPEEDS), self.max_bytes_per_s * (1 + SPEEDS)
+        usual, high, low = (
+            min_seconds(what, rate) for rate in (self.usual_bytes_per_s, slow, fast)
+        )
         if usual is None or high is None or low is None:
             return None
         return TimeRange(usual + AROUND_SECONDS, low + AROUND_RANGE[0], high + AROUND_RANGE[1])

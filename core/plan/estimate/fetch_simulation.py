@@ -281,11 +281,11 @@ class _FetchSimulation:
                 counted += max(left, 0.0)
                 brought += max(left, 0.0)
                 ending.append(part)
-        waits = self.links.carry(flow, counted, now)
+        seconds = self.links.carry(flow, counted, now)
         for part in ending:
-            self._catch_up(fetcher, part, now + waits)
+            self._catch_up(fetcher, part, now + seconds)
         self.fetches.append(Fetch(now, flow, brought))
-        took = max(counted / self.conditions.link_bytes_per_s, waits) + ROUND_TRIP_SECONDS
+        took = max(counted / self.conditions.link_bytes_per_s, seconds) + ROUND_TRIP_SECONDS
         sends.record(now, counted)
         receives.record(now + took, counted)
         return took

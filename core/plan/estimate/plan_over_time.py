@@ -107,8 +107,8 @@ class DiskLane:
                 continue
             for at in range(min(int(start / width), count), min(math.ceil(end / width), count)):
                 edges = (max(start, at * width), min(end, (at + 1) * width))
-                seen = np.interp(edges, (start, end), (first, then))
-                peaks[at] = max(peaks[at], *seen.tolist())
+                rates = np.interp(edges, (start, end), (first, then))
+                peaks[at] = max(peaks[at], *rates.tolist())
         return [(largest, largest > 0 and self.is_near(largest)) for largest in peaks]
 
     def is_near(self, more_bytes: float) -> bool:

@@ -104,7 +104,7 @@ def _select_soon_enough(ending: Sequence[Estimate]) -> Estimate | None:
 
 MANY = 1000
 """Copies beyond which a plan's time is told by the closed form: to simulate it takes seconds."""
-SIMULATION_SECONDS, LAID_OUT_SECONDS = 3e-3, 2e-5
+SIMULATION_SECONDS, PLACEMENT_SECONDS = 3e-3, 2e-5
 """How long it takes at most to simulate a plan at the round rates: a copy, and a partition.
 
 A copy between log dirs is laid out only, as a partition is."""
@@ -138,8 +138,8 @@ def estimate_plan_time(
     if not task.loads:
         return None
     copies = len(task.what.copies)
-    laid_out = state.partition_count + sum(len(move.dir_moves) for move in plan)
-    needed = SIMULATION_SECONDS * copies + LAID_OUT_SECONDS * laid_out
+    placements = state.partition_count + sum(len(move.dir_moves) for move in plan)
+    needed = SIMULATION_SECONDS * copies + PLACEMENT_SECONDS * placements
     if seconds is not None:
         if seconds_left() < DEADLINE_TIMES * needed:
             return _lower_bound_by_deadline(task, seconds)

@@ -133,14 +133,16 @@ def estimate_impact(
         rates = float(load.in_bytes_per_s[row]), float(load.messages_per_s[row])
         touched[move.tp] = _PartitionImpact(move, row, is_new, *rates)
     low, unknown = _headroom(state, touched)
-    unread = {group.id: group.type for group in groups or () if group.unknown}
+    undescribed = {group.id: group.type for group in groups or () if group.unknown}
     return Impact(
         moves=len(touched),
         leader_changes=sum(touch.new_leader for touch in touched.values()),
         copied=sum(bool(touch.move.receiving) for touch in touched.values()),
         groups=None if groups is None else _groups(groups, touched),
-        groups_unknown=tuple(sorted(unread)),
-        types_unknown={id: type for id, type in sorted(unread.items()) if type in UNDESCRIBABLE},
+        groups_unknown=tuple(sorted(undescribed)),
+        types_unknown={
+            id: type for id, type in sorted(undescribed.items()) if type in UNDESCRIBABLE
+        },
         topics=_topics(touched),
         headroom=low,
         headroom_unknown=unknown,
@@ -237,7 +239,7 @@ def impact_summary(impact: Impact) -> list[str]:
         facts.append(f"leaders change in {counted(leading, 'topic')}")
     shrunk = impact.shrinking
     if shrunk is not None and shrunk.is_advised:
-        saves = format_bytes(shrunk.most_bytes)
+        saves = format_bytes(shrunk.max_bytes)
         facts.append(f"retention {retention_option(shrunk.seconds)} saves up to {saves}")
     if kinds := kinds_unknown(list(impact.types_unknown.values())):
         facts.append(f"who reads is not known for {kinds}")

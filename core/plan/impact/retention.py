@@ -29,12 +29,12 @@ FOREVER_MS = -1
 
 @dataclass(frozen=True, slots=True)
 class TopicSavings:
-    """One topic: bytes, of all its copies, that would not be made; `least` is sure."""
+    """One topic: bytes, of all its copies, that would not be made; the minimum is sure."""
 
     topic: str
     retention_ms: int
-    least_bytes: int
-    most_bytes: int
+    min_bytes: int
+    max_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +65,19 @@ class RetentionSavings:
     remote_unknown: tuple[str, ...] = ()
 
     @property
-    def least_bytes(self) -> int:
-        return sum(topic.least_bytes for topic in self.topics)
+    def min_bytes(self) -> int:
+        return sum(topic.min_bytes for topic in self.topics)
 
     @property
-    def most_bytes(self) -> int:
-        return sum(topic.most_bytes for topic in self.topics)
+    def max_bytes(self) -> int:
+        return sum(topic.max_bytes for topic in self.topics)
 
     @property
     def is_advised(self) -> bool:
         """Return whether it saves something and deletes nothing unread, or in remote storage."""
         readers = self.losing or self.unsure or not self.readers_known
         against = readers or self.forever or self.remote or self.remote_unknown
-        return bool(self.most_bytes) and not against
+        return bool(self.max_bytes) and not against
 
 
 def estimate_retention_savings(
@@ -112,7 +112,7 @@ def estimate_retention_savings(
     remote = in_remote_storage(state, plan, seconds * 1000)
     return RetentionSavings(
         seconds,
-        tuple(sorted(shrunk_topics, key=lambda shrunk: (-shrunk.most_bytes, shrunk.topic))),
+        tuple(sorted(shrunk_topics, key=lambda shrunk: (-shrunk.max_bytes, shrunk.topic))),
         _losing_readers(readers, seconds),
         tuple(r for r in readers if r.behind_seconds is None),
         tuple(topic.name for topic in topics if _retention_ms(topic) == FOREVER_MS),
@@ -273,9 +273,9 @@ def retention_sentences(saving: RetentionSavings) -> list[str]:
     endless = any(topic.retention_ms == FOREVER_MS for topic in saving.topics)
     now = "no end" if endless else retention_option(longest // 1000)
     topics = name_list(
-        [f"{topic.topic} {format_bytes(topic.most_bytes)}" for topic in saving.topics]
+        [f"{topic.topic} {format_bytes(topic.max_bytes)}" for topic in saving.topics]
     )
-    saves = f"{format_bytes(saving.least_bytes)} to {format_bytes(saving.most_bytes)}"
+    saves = f"{format_bytes(saving.min_bytes)} to {format_bytes(saving.max_bytes)}"
     texts = [
         f"With a retention of {kept} instead of {now} while they move, {saves} less would be "
         f"copied ({topics}); what is older is deleted for good."
@@ -311,7 +311,7 @@ def retention_hint(saving: RetentionSavings | None, total_bytes: int, *, is_requ
 
     "" where that is not worth saying: a tenth at least, unless it was asked for.
     """
-    max_saved = 0 if saving is None else min(saving.most_bytes, total_bytes)
+    max_saved = 0 if saving is None else min(saving.max_bytes, total_bytes)
     if saving is None or not max_saved or (not is_requested and max_saved < total_bytes * WORTH):
         return ""
     if saving.remote or saving.remote_unknown:

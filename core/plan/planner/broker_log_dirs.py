@@ -140,7 +140,7 @@ class BrokerDirs:
         self.landed = {row: at for row, at in landed if at is not None}
         self.homeless = [row for row, at in landed if at is None]
         self.moved: list[int] = []
-        self.stuck = False
+        self.is_infeasible = False
         self.short_of_bytes = False
         """Whether it is stuck for nothing but the limit of bytes."""
         self._measure()
@@ -190,7 +190,7 @@ class BrokerDirs:
         if move := self._next(max_bytes):
             self._move(*move)
             return True
-        self.stuck = True
+        self.is_infeasible = True
         self.short_of_bytes = max_bytes < np.inf and self._next(np.inf) is not None
         return False
 

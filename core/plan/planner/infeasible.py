@@ -43,7 +43,7 @@ class Obstacle(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class StuckReplica:
+class InfeasibleReplica:
     """A replica of a partition row that stays on a broker row, or one that cannot come."""
 
     partition: int
@@ -71,14 +71,17 @@ def why_no_broker(given: Problem, held: Int32) -> Obstacle:
     return Obstacle.EXCLUDED if alive else Obstacle.BROKERS
 
 
-def stuck_sentences(
-    on: Placement, stuck: Sequence[StuckReplica], names: Names, do: str = "stay where they are"
+def infeasible_sentences(
+    on: Placement,
+    infeasible: Sequence[InfeasibleReplica],
+    names: Names,
+    do: str = "stay where they are",
 ) -> list[str]:
-    """Say what replicas that are stuck `do`: for each reason, what most are stuck for first."""
+    """Say what replicas that no move can help `do`, the commonest reason first."""
     given = on.problem
     sizes = given.items[:, Measure.DISK]
     whys: dict[Obstacle | Field, list[int]] = {}
-    for replica in stuck:
+    for replica in infeasible:
         whys.setdefault(replica.why, []).append(replica.partition)
     sentences = []
     for why, rows in sorted(whys.items(), key=lambda item: -len(item[1])):

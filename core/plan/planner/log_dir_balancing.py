@@ -169,8 +169,8 @@ def _carry_out(
             moves += 1
             copied += float(worst.sizes[worst.moved[-1]])
         else:
-            worst.stuck = True
-        open_ones = [node for node in open_ones if node.is_off and not node.stuck]
+            worst.is_infeasible = True
+        open_ones = [node for node in open_ones if node.is_off and not node.is_infeasible]
     return any(
         node.short_of_bytes
         or coming.part_in.get(node.id, 0) + len(node.moved) >= limits.max_per_broker

@@ -22,7 +22,7 @@ from core.units import counted, format_rate, name_list
 def unknown(given: Problem, load: Load, request: PlanRequest, names: Names) -> list[str]:
     """Say how much of the load is not known: it is never taken for idle without a word."""
     state = given.state
-    unrated, unread = np.isnan(load.in_bytes_per_s), np.isnan(load.out_bytes_per_s)
+    unknown_in, unknown_out = np.isnan(load.in_bytes_per_s), np.isnan(load.out_bytes_per_s)
     taken = "it is taken to be what it is for the others, by"
     if request.leaders_only:
         unsized = "shares of disk are counted without them"
@@ -35,14 +35,14 @@ def unknown(given: Problem, load: Load, request: PlanRequest, names: Names) -> l
     unknowns = [
         (
             "What is produced to",
-            unrated,
-            "they are planned for by size and count" if unrated.all() else f"{taken} size",
+            unknown_in,
+            "they are planned for by size and count" if unknown_in.all() else f"{taken} size",
         ),
         (
             "What is read of",
-            unread & ~unrated,
+            unknown_out & ~unknown_in,
             "of what they send only what followers fetch is counted"
-            if unread.all()
+            if unknown_out.all()
             else f"{taken} what is produced",
         ),
         ("The size of", state.partition_size_bytes < 0, unsized),

@@ -18,7 +18,7 @@ from core.load.load import Load
 from core.plan.planner import infeasible, notes
 from core.plan.planner.conflicts import refuse_conflicts
 from core.plan.planner.evenness import election_notes
-from core.plan.planner.infeasible import StuckReplica, held_replicas, stuck_sentences
+from core.plan.planner.infeasible import InfeasibleReplica, held_replicas, infeasible_sentences
 from core.plan.planner.log_dir_balancing import balance_log_dirs
 from core.plan.planner.model.measures import LEADER_MEASURES, NOBODY, REPLICA_MEASURES, Measure
 from core.plan.planner.model.placement import Placement
@@ -175,9 +175,9 @@ def _force_moves(given: Problem, request: PlanRequest, names: Names) -> tuple[Pl
     row = {int(broker): at for at, broker in enumerate(given.ids)}
     sentences = []
     if request.replicas is not None:
-        stuck = mandatory_moves.set_replica_count(on, request.replicas, limits)
+        infeasible_replicas = mandatory_moves.set_replica_count(on, request.replicas, limits)
         missing = f"are missing or too many for {request.replicas} of each partition"
-        sentences += stuck_sentences(on, stuck, names, missing)
+        sentences += infeasible_sentences(on, infeasible_replicas, names, missing)
         on.recount()
         # Of what had to stay as it was, leaders send to as many followers as they have.
         numbers = (on.at != NOBODY).sum(axis=1)
@@ -186,20 +186,24 @@ def _force_moves(given: Problem, request: PlanRequest, names: Names) -> tuple[Pl
         on.share_out()
         exchange_dropped(on, limits)
     if request.racks_only:
-        stuck = mandatory_moves.repair_racks(on, limits)
-        sentences += stuck_sentences(on, stuck, names, "share a rack with another one")
+        infeasible_replicas = mandatory_moves.repair_racks(on, limits)
+        sentences += infeasible_sentences(
+            on, infeasible_replicas, names, "share a rack with another one"
+        )
         sentences += notes.few_racks(given, request.replicas)
         on.recount()
     if request.leaving:
         pairs = [(row[old], row[new]) for old, new in request.replace]
-        stuck = mandatory_moves.replace_brokers(on, pairs, limits)
+        infeasible_replicas = mandatory_moves.replace_brokers(on, pairs, limits)
         drained = [row[broker] for broker in request.drain]
-        stuck += mandatory_moves.empty_brokers(on, drained, limits)
+        infeasible_replicas += mandatory_moves.empty_brokers(on, drained, limits)
         state = given.state
         alone = kept_partitions(state, request) & chosen_partitions(state, request)
         rows = state.partition_of_replica[held_replicas(state, request.leaving)]
-        stuck += [StuckReplica(at, Field.KEEP) for at in rows[alone[rows]].tolist()]
-        sentences += stuck_sentences(on, stuck, names)
+        infeasible_replicas += [
+            InfeasibleReplica(at, Field.KEEP) for at in rows[alone[rows]].tolist()
+        ]
+        sentences += infeasible_sentences(on, infeasible_replicas, names)
         on.recount()
         # Who leads what drained brokers led changes anyway, and choosing it costs nothing.
         given, first = on.problem, on.problem.replicas[:, 0]
@@ -227,12 +231,13 @@ def _gather_replicas(on: Placement, request: PlanRequest, names: Names) -> list[
     """Put what may be touched on the brokers that alone are to hold it, and even those out."""
     others = brokers_outside(on.problem.state, request.brokers, request.exclude)
     rows = np.flatnonzero(np.isin(on.problem.ids, others)).tolist()
-    stuck = stuck_sentences(on, mandatory_moves.empty_brokers(on, rows, request.limits), names)
+    infeasible_replicas = mandatory_moves.empty_brokers(on, rows, request.limits)
+    sentences = infeasible_sentences(on, infeasible_replicas, names)
     on.recount()
     balance_leaders(on)
     if _off(on):
         _even(on, request.limits)
-    return stuck
+    return sentences
 
 
 def _balance_brokers(given: Problem, request: PlanRequest) -> Placement:

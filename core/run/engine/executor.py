@@ -144,10 +144,10 @@ class Executor:
 
     def _is_cancelled_while_denied(self) -> bool:
         """A cancel from before the cluster said no waits for it: it may mean it for a moment."""
-        seen = self.state.last_request
+        last_request = self.state.last_request
         if self._denied_after is None:
-            self._denied_after = seen
-        return self.state.cancel_requested and seen > self._denied_after
+            self._denied_after = last_request
+        return self.state.cancel_requested and last_request > self._denied_after
 
     def advance(self) -> steps.Step:
         """Look once, carry one step out, and return it."""
@@ -187,9 +187,9 @@ class Executor:
         )
         afresh = has_requests or not isinstance(self._last_step, steps.Poll)
         since = self._clock.monotonic() - self._mover.submitted
-        seen = self._observer.look(self.state, afresh=afresh)
+        observation = self._observer.look(self.state, afresh=afresh)
         observed = replace(
-            seen,
+            observation,
             now=self._clock.now(),
             since_submission_seconds=since,
             backing_off=self._verified.backoff.now,
@@ -198,7 +198,7 @@ class Executor:
             retention_left=self._retention.backoff.now,
             arrived=self._sampler.arrived,
             disks=self._sampler.disks,
-            locations=self._log_dirs.look(self.state, seen.alive),
+            locations=self._log_dirs.look(self.state, observation.alive),
             unplaced=self._log_dirs.unplaced,
             dirs_left_alone=self._log_dirs.backoff.now,
             shorter=self._retention.shorter,

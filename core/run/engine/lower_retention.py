@@ -42,8 +42,8 @@ class RetentionWriter:
         self._client, self._clock, self._recorder = client, clock, recorder
         self._state = recorder.state
         self.backoff = Backoff[Resource](clock)
-        asked = self._state.retention
-        before = asked.topics if asked is not None and not asked.lowered else ()
+        request = self._state.retention
+        before = request.topics if request is not None and not request.lowered else ()
         self._unanswered: set[str] = set(before)
         """Topics whose retention may be lowered though no answer has said so."""
         self._since: float | None = None
@@ -105,8 +105,8 @@ class RetentionWriter:
 
     def _update_intents(self, retention: Retention) -> None:
         """Journal anew what somebody has changed since it was intended: theirs is put back."""
-        asked = [Resource.topic(topic) for topic in retention.topics]
-        answers = self._client.describe_configs(asked, NEEDED) if asked else {}
+        resources = [Resource.topic(topic) for topic in retention.topics]
+        answers = self._client.describe_configs(resources, NEEDED) if resources else {}
         intents = dict(retention.topics)
         for resource, answer in answers.items():
             if isinstance(answer, Fault):

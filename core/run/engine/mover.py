@@ -64,7 +64,7 @@ class LogDirMover:
         places = {(move.tp, broker) for move in moves for broker in move.target_log_dirs}
         brokers = sorted({broker for _, broker in places} & set(alive))
         began = self._clock.monotonic()
-        self._unplaced = {at: seen for at, seen in self._unplaced.items() if at[1] in alive}
+        self._unplaced = {at: since for at, since in self._unplaced.items() if at[1] in alive}
         if began < self._due or not brokers:
             return {place: of for place, of in self._locations.items() if place[1] in alive}
         answers = self._client.describe_log_dirs(brokers)
@@ -173,7 +173,7 @@ class Mover:
             self._recorder.write(Kind.SUBMITTING, batch=batch, moves=list(moves))
         self.submitted = self._clock.monotonic()
         taken: list[int] = []
-        again: dict[str, str] = {}
+        retries: dict[str, str] = {}
         refused: dict[int, str] = {}
         gone: list[Ending] = []
         try:
@@ -188,7 +188,7 @@ class Mover:
         except AccessDeniedError as error:
             if begun:  # rights that were there a moment ago may come back
                 why = f"{error.reason}; give the run's user its rights back"
-                again = dict.fromkeys(map(str, moves), why)
+                retries = dict.fromkeys(map(str, moves), why)
             else:
                 refused = dict.fromkeys(moves, error.reason)
         else:
@@ -200,15 +200,15 @@ class Mover:
                 elif is_missing(fault):
                     gone.append(Ending(i, Phase.CANCELLED, GONE))
                 elif is_transient(fault):
-                    again[str(i)] = str(fault)
+                    retries[str(i)] = str(fault)
                 else:
                     refused[i] = f"refused: {fault}"
         # An earlier try may act yet where its answer never came: then the cluster is to show it.
         doubtful = {str(i): why for i, why in refused.items() if run.moves[i].tries > 1}
-        same = all(run.moves[int(i)].put_off == why for i, why in again.items())
+        same = all(run.moves[int(i)].put_off == why for i, why in retries.items())
         if not known or taken or doubtful or not same:
             self._recorder.write(
-                Kind.SUBMITTED, batch=batch, moves=taken, again=again, refused=doubtful
+                Kind.SUBMITTED, batch=batch, moves=taken, again=retries, refused=doubtful
             )
         failed = [Ending(i, Phase.FAILED, w) for i, w in refused.items() if str(i) not in doubtful]
         if gone or failed:
@@ -302,15 +302,15 @@ def elect(
     tps = {moves[i].move.tp: i for i in indices}
     turn = 1 + min(moves[i].elections for i in indices)
     answers = client.elect_leaders(list(tps))
-    again: dict[str, str] = {}
+    retries: dict[str, str] = {}
     done = []
     for tp, index in tps.items():
         fault = answers.get(tp)
         if is_leader_elected(fault) or is_missing(fault):
             done.append(index)
         else:
-            again[str(index)] = str(fault)
-    recorder.write(Kind.ELECTED, moves=done, again=again)
+            retries[str(index)] = str(fault)
+    recorder.write(Kind.ELECTED, moves=done, again=retries)
     left = next_to_elect(recorder.state)
     if not left:
         return
@@ -318,7 +318,7 @@ def elect(
     if first.elections < turn:
         clock.sleep(BETWEEN_ELECTIONS_SECONDS)
         return
-    why = next(iter(again.values()), "others wait as well")
+    why = next(iter(retries.values()), "others wait as well")
     tp = first.move.tp
     recorder.note_waiting(f"the preferred leader of {tp} is not elected yet ({why}): asked again")
     clock.sleep(RETRY_SECONDS)

@@ -134,15 +134,15 @@ class Observer:
 
         Counted from one description to another: one alone, however old, says nothing of that.
         """
-        seen = self._described
+        described = self._described
         steady: dict[TopicPartition, tuple[object, float]] = {}
         for m in moves:
             tp, row = m.move.tp, rows.get(m.move.tp)
             shape = (reassignments.get(tp), row and (row.replicas, row.leader), m.tries)
-            known, since = self._steady.get(tp, (None, seen))
-            steady[tp] = (shape, since if known == shape else seen)
+            known, since = self._steady.get(tp, (None, described))
+            steady[tp] = (shape, since if known == shape else described)
         self._steady = steady
-        return {tp: seen - since for tp, (_, since) in steady.items()}
+        return {tp: described - since for tp, (_, since) in steady.items()}
 
     def _why_hidden(self, move: Move) -> str:
         """Return why a partition is not shown, "" when it does not exist any more."""

@@ -82,7 +82,7 @@ class Sampler:
         held = self._merge_sizes(run, copying, sizes)
         self.nearest = self._max_copied_share(run, copying)
         self._last_bytes = {
-            index: seen for index, seen in self._last_bytes.items() if index in copying
+            index: size for index, size in self._last_bytes.items() if index in copying
         }
         return {
             "moves": [self._entry(run, observed, i, moment) for i in copying],

@@ -104,8 +104,8 @@ def clear(client: ClusterClient, clock: Clock, clearing: Clearing) -> dict[Resou
     empty = [change for key, change in deletes.items() if held.get(key) == frozenset()]
     failed |= _alter(client, empty)
     left = (change for change in (*first, *empty) if change.resource not in failed)
-    unseen = await_shown(client, clock, left)
-    return failed | {change.resource: "it is set still" for change in unseen}
+    not_shown = await_shown(client, clock, left)
+    return failed | {change.resource: "it is set still" for change in not_shown}
 
 
 def _alter(client: ClusterClient, changes: Sequence[ConfigChange]) -> dict[Resource, str]:

@@ -58,7 +58,7 @@ class Throttle:
 class Throttles(NamedTuple):
     """Every throttle that is set, brokers first, and what could not be asked for its own."""
 
-    found: tuple[Throttle, ...]
+    throttles: tuple[Throttle, ...]
     faults: Mapping[Resource, Fault]
 
 

@@ -159,13 +159,13 @@ def _cancel(m: RunMove) -> None:
 
 
 def _retry(run: RunState, indices: list[int]) -> None:
-    again = [
+    retried = [
         i
         for i in indices
         if run.moves[i].phase in (Phase.FAILED, Phase.CANCELLED, Phase.SKIPPED)
         and not run.moves[i].replaced
         and (not run.rolling_back or run.moves[i].role is Role.ROLLBACK)
     ]
-    if again:
+    if retried:
         run.stopped, run.cancel_requested = "", False
-        run.place_last(again)
+        run.place_last(retried)

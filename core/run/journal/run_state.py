@@ -200,4 +200,4 @@ class RunState:
 
     def max_rate_of(self, key: Key) -> int | None:
         """Return somebody else's rate, which ours never exceeds; None for none, or overridden."""
-        return None if self.override_rates else self.throttles.rates[key].found_bytes_per_s
+        return None if self.override_rates else self.throttles.rates[key].original_bytes_per_s

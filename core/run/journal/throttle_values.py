@@ -152,7 +152,7 @@ class RateIntent:
         return self.source is ConfigSource.BROKER and self.prior is not None
 
     @property
-    def found_bytes_per_s(self) -> int | None:
+    def original_bytes_per_s(self) -> int | None:
         """Return the rate that held before us; None for none."""
         return as_rate(self.prior)
 
@@ -160,14 +160,14 @@ class RateIntent:
     def limit_bytes_per_s(self) -> int | None:
         """Return the rate that holds during the run."""
         kept = self.rate_bytes_per_s is None
-        return self.found_bytes_per_s if kept else self.rate_bytes_per_s
+        return self.original_bytes_per_s if kept else self.rate_bytes_per_s
 
     @property
     def is_theirs(self) -> bool:
         """Return whether it is somebody else's rate that limits: kept, or what ours is again."""
-        return self.rate_bytes_per_s in (None, self.found_bytes_per_s)
+        return self.rate_bytes_per_s in (None, self.original_bytes_per_s)
 
-    def is_as_found(self, answer: Mapping[str, ConfigValue]) -> bool:
+    def is_original(self, answer: Mapping[str, ConfigValue]) -> bool:
         """Return whether the rate is set now as it was before us."""
         return own_rate(answer, self.side) == (self.prior if self.dynamic else None)
 
@@ -179,7 +179,7 @@ class RateIntent:
     def is_as_held(self, answer: Mapping[str, ConfigValue]) -> bool:
         """Return whether the rate is one that we set, or kept as it was found."""
         kept = self.rate_bytes_per_s is None
-        return self.is_as_found(answer) if kept else self.is_ours(answer)
+        return self.is_original(answer) if kept else self.is_ours(answer)
 
     def current(self, answer: Mapping[str, ConfigValue]) -> RateIntent:
         """Return what holds of it: ours that somebody changed, and that has been put back, or it.

@@ -38,16 +38,16 @@ class NoticeTracker:
         ended, why = run.state.ended, stall(run)
         if run.run != self._run:
             self._run, self._ended, self._stalled = run.run, ended, bool(why)
-            self._stalled_at = run.last_seen_at if why else None
+            self._stalled_at = run.last_event_at if why else None
             return None
         if ended != self._ended:
             self._ended = ended
             return _end(run) if ended else None
-        is_new = self._stalled_at is None or run.last_seen_at - self._stalled_at >= CALM
+        is_new = self._stalled_at is None or run.last_event_at - self._stalled_at >= CALM
         news = bool(why) and not self._stalled and is_new
         self._stalled = bool(why)
         if why:
-            self._stalled_at = run.last_seen_at
+            self._stalled_at = run.last_event_at
         if not news or ended:
             return None
         return Notice(f"trimtab: {run.cluster_name} is stuck", f"run {run.run}: {why}")

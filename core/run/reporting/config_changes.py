@@ -138,9 +138,9 @@ def _take(configs: dict[tuple[str, str, str], ChangedConfig], record: Record) ->
                 config.during = [rate for rate in config.during if rate != str(refused)]
         case Kind.DISTURBED:
             for rate in p["rates"]:
-                config, again = configs[_rate_key(rate)], rate.get("again", False)
-                config.theirs += not again
-                config.after = "held" if again else "changed"
+                config, is_regained = configs[_rate_key(rate)], rate.get("again", False)
+                config.theirs += not is_regained
+                config.after = "held" if is_regained else "changed"
             for entry in p["lists"]:
                 config = _list_config(configs, entry)
                 config.theirs += 1

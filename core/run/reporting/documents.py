@@ -143,16 +143,19 @@ _OUTCOMES = {RunStatus.DIED: RunStatus.INCOMPLETE, RunStatus.ROLLED_BACK: RunSta
 
 def follow(cluster_id: str, run: str) -> Iterator[tuple[RunView, tuple[Event, ...]]]:
     """Yield a run's view with the events that are new, at least once, until it has ended."""
-    seen, moved = 0, -1
+    last_seq, moved = 0, -1
     first = time.monotonic()
     while True:
         began = time.monotonic()
         look = read_journal(cluster_id, run)
         view, records, state = look.view, look.records, look.state
         events = [
-            event for record in records if record.seq > seen for event in of_record(record, state)
+            event
+            for record in records
+            if record.seq > last_seq
+            for event in of_record(record, state)
         ]
-        seen = records[-1].seq
+        last_seq = records[-1].seq
         if view.moved_bytes != moved and view.total_bytes:
             moved = view.moved_bytes
             after = ("moved", "restored", "ended")  # what came of it
@@ -230,7 +233,7 @@ def _events(record: Record, run: RunState) -> Iterator[tuple[str, dict[str, Any]
 
 def progress(view: RunView) -> Event:
     return {
-        "at": format_time(view.last_seen_at),
+        "at": format_time(view.last_event_at),
         "run": view.run,
         "event": "progress",
         "moved_bytes": view.moved_bytes,
@@ -249,7 +252,7 @@ def end(view: RunView) -> Event:
     if view.state is RunStatus.ROLLED_BACK:
         why = "rolled back"
     event = {
-        "at": format_time(view.ended_at or view.last_seen_at),
+        "at": format_time(view.ended_at or view.last_event_at),
         "run": view.run,
         "event": "ended",
         "outcome": outcome,

@@ -145,9 +145,9 @@ def _lines(record: Record, run: RunState, copied_bytes: int) -> Iterator[tuple[s
             yield restored(p["rates"]), Level.INFO
         case Kind.REQUEST:
             what = request_words(p["kind"], p, run)
-            asked = f"{what} asked for by {p.get('who', '?')} on {p.get('host', '?')}"
+            requested_by = f"{what} asked for by {p.get('who', '?')} on {p.get('host', '?')}"
             refused = p.get("refused")
-            yield f"{asked}; refused: {refused}" if refused else asked, Level.LOOK
+            yield f"{requested_by}; refused: {refused}" if refused else requested_by, Level.LOOK
         case Kind.RATES_CHANGING:
             yield f"throttles: {p['why']}", Level.INFO
         case Kind.RATES_CHANGED if p.get("refused"):
@@ -233,7 +233,7 @@ def _throttles_text(run: RunState, batch: int) -> str:
     if not rates:
         return "throttles as set before"
     prior_rates = [
-        f"b{r.broker} {r.side.value} {format_rate(r.found_bytes_per_s)}"
+        f"b{r.broker} {r.side.value} {format_rate(r.original_bytes_per_s)}"
         + (" (kept)" if r.rate_bytes_per_s is None else "")
         for r in rates
         if r.prior is not None

@@ -65,7 +65,7 @@ _VALUES: tuple[tuple[str, str, Callable[[RunView], float | None]], ...] = (
     (
         "last_look_timestamp_seconds",
         "When the run last looked at its cluster.",
-        lambda v: v.last_seen_at.timestamp(),
+        lambda v: v.last_event_at.timestamp(),
     ),
 )
 

@@ -48,7 +48,7 @@ class Notifier:
 
     def __init__(self, by: NotifyBy) -> None:
         self._by = by
-        self._waits_since: datetime | None = None
+        self._waiting_since: datetime | None = None
         self._stalled = ""
         self._turns: frozenset[int] = frozenset()
         self._turns_at: datetime | None = None
@@ -89,12 +89,12 @@ class Notifier:
         retention = run.retention
         awaits = retention is not None and retention.lowered and not retention.awaited
         if not run.waiting or is_meant or awaits:
-            self._waits_since = None
-        elif self._waits_since is None:
-            self._waits_since = now
+            self._waiting_since = None
+        elif self._waiting_since is None:
+            self._waiting_since = now
         if is_meant:
             return ""
-        if self._waits_since and (now - self._waits_since).total_seconds() >= STALLED_SECONDS:
+        if self._waiting_since and (now - self._waiting_since).total_seconds() >= STALLED_SECONDS:
             return run.waiting
 
         def turns() -> frozenset[int]:

@@ -76,10 +76,10 @@ def run_view(
     recent_rate = recent(working, counts)
     never = never_sides(run, tracked)
     failing = failing_brokers(samples)
-    last_seen_at = max(filter(None, (run.last_at, samples[-1].at if samples else None)))
+    last_event_at = max(filter(None, (run.last_at, samples[-1].at if samples else None)))
     state = _state(records, samples, run, living)
     turns = QuotaTurns(run, {} if state.ended else tracked)
-    model = None if state.ended else time_left(run, tracked, working, last_seen_at)
+    model = None if state.ended else time_left(run, tracked, working, last_event_at)
     moves = tuple(
         _move(run, i, m, tracked.get(i), failing, recent_rate, never, turns, model)
         for i, m in enumerate(run.moves)
@@ -95,7 +95,7 @@ def run_view(
     copied = sum(m.moved_bytes for m in counted if m.state is MoveStatus.DONE)
     due = sum((m.total_bytes or 0) - m.moved_bytes for m in counted if m.state in DUE)
     first = min((m.submitted_at for m in run.moves if m.submitted_at), default=None)
-    last = samples[-1].at if samples and in_flight else (run.ended_at or last_seen_at)
+    last = samples[-1].at if samples and in_flight else (run.ended_at or last_event_at)
     elapsed = (last - first).total_seconds() if first else 0.0
     average = moved / elapsed if elapsed > 0 and moved else None
     rates = [m.bytes_per_s for m in in_flight if m.bytes_per_s is not None]
@@ -134,11 +134,11 @@ def run_view(
         cluster_id=run.cluster_id,
         cluster_name=run.cluster_name,
         state=state,
-        why=_why(run, state, last_seen_at),
+        why=_why(run, state, last_event_at),
         pid=run.process.pid if run.process else None,
         started_at=run.created_at,
         ended_at=run.ended_at,
-        last_seen_at=last_seen_at,
+        last_event_at=last_event_at,
         rate_bytes_per_s=run.rate_bytes_per_s,
         total_bytes=total,
         moved_bytes=moved,
@@ -256,8 +256,8 @@ def _state(
         return RunStatus(run.ended.value)
     if not living or run.crashed:
         return RunStatus.DIED
-    unseen = not samples or samples[-1].at <= records[-1].at
-    if records[-1].kind is Kind.STARTED and run.in_flight and unseen:
+    is_unobserved = not samples or samples[-1].at <= records[-1].at
+    if records[-1].kind is Kind.STARTED and run.in_flight and is_unobserved:
         return RunStatus.RECOVERING
     if run.cancel_requested:
         return RunStatus.CANCELLING
@@ -274,7 +274,7 @@ def _state(
     return RunStatus.RUNNING if run.preflight else RunStatus.STARTING
 
 
-def _why(run: RunState, state: RunStatus, last_seen_at: datetime) -> str:
+def _why(run: RunState, state: RunStatus, last_event_at: datetime) -> str:
     if state is RunStatus.DIED:
         died = f"its process (pid {run.process.pid if run.process else '?'}) has died"
         why = run.crashed or died
@@ -293,7 +293,7 @@ def _why(run: RunState, state: RunStatus, last_seen_at: datetime) -> str:
         return ""
     if run.waiting or not (run.in_flight or run.queued):
         return run.waiting
-    return guard.reason(run, run.editor) if guard.interferes(run, last_seen_at) else ""
+    return guard.reason(run, run.editor) if guard.interferes(run, last_event_at) else ""
 
 
 def _move(

@@ -228,7 +228,7 @@ def never_sides(run: RunState, tracks: Mapping[int, Sequence[SamplePoint]]) -> d
 def _growing_sides(
     run: RunState, tracks: Mapping[int, Sequence[SamplePoint]]
 ) -> dict[Key, list[Growing]]:
-    seen = {i: track for i in run.in_flight if (track := tracks.get(i))}
-    sizes = {index: size_changes(track) for index, track in seen.items()}
-    leaders = {i: track[-1].leader for i, track in seen.items() if track[-1].leader is not None}
+    tracked = {i: track for i in run.in_flight if (track := tracks.get(i))}
+    sizes = {index: size_changes(track) for index, track in tracked.items()}
+    leaders = {i: track[-1].leader for i, track in tracked.items() if track[-1].leader is not None}
     return growing_sides(run, sizes, leaders)

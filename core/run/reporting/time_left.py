@@ -125,8 +125,8 @@ def _due(
 def _size(m: RunMove, track: Sequence[SamplePoint], now: datetime) -> tuple[float, float | None]:
     """Return how fast a leader's log grows, and how large it is by now; None if unknown."""
     changes = size_changes(track)
-    seen = growth_bytes_per_s(changes)
-    grows = m.produced_bytes_per_s if seen is None else seen
+    observed_growth = growth_bytes_per_s(changes)
+    grows = m.produced_bytes_per_s if observed_growth is None else observed_growth
     if not changes:
         return grows, None if m.size_bytes is None else float(m.size_bytes)
     at, size = changes[-1]
@@ -192,11 +192,15 @@ def _relative_speed(
     rates: dict[frozenset[tuple[Flow, int]], dict[Flow, float]] = {}
     came = expected = seconds = 0.0
     for at, of in flows.items():
-        key = frozenset((flow, round(seen.in_sync_bytes_per_s)) for flow, seen in of.items())
+        key = frozenset(
+            (flow, round(interval.in_sync_bytes_per_s)) for flow, interval in of.items()
+        )
         if key not in rates:
             rates[key] = _fair_rates(of, limits)
-        came += sum(seen.came for seen in of.values())
-        expected += sum(min(rates[key][flow] * at_work[at], seen.due) for flow, seen in of.items())
+        came += sum(interval.came for interval in of.values())
+        expected += sum(
+            min(rates[key][flow] * at_work[at], interval.due) for flow, interval in of.items()
+        )
         seconds += at_work[at]
     if not expected:
         return 1.0
@@ -231,11 +235,11 @@ def _last_bytes(
                 due = before.size_bytes - (was or 0)
                 if due > 0 and broker in adding:
                     flow = Flow(before.leader, broker)
-                    seen = intervals[after.at].setdefault(flow, _FetcherInterval())
-                    seen.due += due
+                    interval = intervals[after.at].setdefault(flow, _FetcherInterval())
+                    interval.due += due
                     in_sync = m.produced_bytes_per_s * followers / len(adding)
-                    seen.in_sync_bytes_per_s += in_sync
-                    seen.came += max(0, (now or 0) - (was or 0))
+                    interval.in_sync_bytes_per_s += in_sync
+                    interval.came += max(0, (now or 0) - (was or 0))
     return dict(intervals)
 
 
@@ -247,7 +251,9 @@ def _fair_rates(
     leaders, leader_of = np.unique([flow.leader for flow in of], return_inverse=True)
     takers, taker_of = np.unique([flow.destination for flow in of], return_inverse=True)
     send = np.array([limits[BrokerSide(b, Side.LEADER)] for b in leaders.tolist()], float)
-    send = send - np.bincount(leader_of, [seen.in_sync_bytes_per_s for seen in flows.values()])
+    send = send - np.bincount(
+        leader_of, [interval.in_sync_bytes_per_s for interval in flows.values()]
+    )
     receive = [limits[BrokerSide(broker, Side.FOLLOWER)] for broker in takers.tolist()]
     rates = share_fairly(leader_of, taker_of, send, np.array(receive), LINK_BYTES_PER_S)
     return dict(zip(of, rates.tolist(), strict=True))

@@ -215,7 +215,7 @@ class RunView:
     pid: int | None
     started_at: datetime
     ended_at: datetime | None
-    last_seen_at: datetime
+    last_event_at: datetime
     """When the newest thing in the journal happened."""
     rate_bytes_per_s: int
     """The chosen throttle; units.UNLIMITED for none, the most that `bounds` allow."""
@@ -292,7 +292,7 @@ class RunView:
         what producers wait.
         """
         begun = self.begun_at or self.started_at
-        return ((self.ended_at or self.last_seen_at) - begun).total_seconds()
+        return ((self.ended_at or self.last_event_at) - begun).total_seconds()
 
 
 @dataclass(frozen=True, slots=True)

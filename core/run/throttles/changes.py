@@ -229,7 +229,7 @@ def restore_changes(
     intent = intent.current(answer)
     if intent.rate_bytes_per_s is None:
         return []
-    if not intent.is_ours(answer) and not (unverified and intent.is_as_found(answer)):
+    if not intent.is_ours(answer) and not (unverified and intent.is_original(answer)):
         return []
     resource, name = Resource.broker(intent.broker), intent.side.rate_config
     if intent.dynamic:

@@ -63,13 +63,13 @@ class Signals:
         if self._probe is None or self._probe.trouble:
             return True
         windows = self._probe.windows()
-        return bool(windows) and all(len(seen) >= BEFORE_WINDOWS for seen in windows.values())
+        return bool(windows) and all(len(window) >= BEFORE_WINDOWS for window in windows.values())
 
     def before(self) -> dict[int, LatencyBaseline]:
         """Return what producers to each broker wait now, which is before the run begins."""
         windows = self._probe.windows() if self._probe else {}
-        waits = {broker: before(seen) for broker, seen in windows.items()}
-        return {broker: wait for broker, wait in waits.items() if wait is not None}
+        latencies = {broker: before(window) for broker, window in windows.items()}
+        return {broker: wait for broker, wait in latencies.items() if wait is not None}
 
     def take_sample(self, at: datetime, sample: Mapping[str, Any]) -> None:
         """Take one of the journal's samples in (core.run.engine.sampler)."""
@@ -98,7 +98,7 @@ class Signals:
         fallen = self._out_of_step_reasons(state)
         if self._left is None:  # with each sample anew: a long plan has many moves
             arrived = self._samples[-1][1] if self._samples else {}
-            sizes = {index: seen[-1][1] for index, seen in self._sizes.items() if seen}
+            sizes = {index: samples[-1][1] for index, samples in self._sizes.items() if samples}
             leaders = {index: leader for index, leader in self._leaders.items() if leader >= 0}
             self._left = remaining_bytes(run, arrived, sizes, leaders)
         windows = self._probe.windows() if self._probe else {}

@@ -195,7 +195,7 @@ def _is_foreign(intent: RateIntent, answer: Answer) -> bool:
     """Return whether a broker shows a rate that is neither of ours nor what was found."""
     if intent.rate_bytes_per_s is None:  # noted as theirs; kept from the beginning is not
         return intent.ours is not None and intent.current(answer) is intent
-    return not (intent.is_ours(answer) or intent.is_as_found(answer))
+    return not (intent.is_ours(answer) or intent.is_original(answer))
 
 
 def _how_restored(intent: RateIntent, changes: Collection[ConfigChange], answer: Answer) -> str:
@@ -205,6 +205,6 @@ def _how_restored(intent: RateIntent, changes: Collection[ConfigChange], answer:
     """
     if intent.rate_bytes_per_s is None:
         return "kept"
-    if not changes and not intent.is_as_found(answer):
+    if not changes and not intent.is_original(answer):
         return "changed"
     return "set" if intent.dynamic else "unset"

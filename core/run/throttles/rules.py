@@ -50,8 +50,8 @@ def _lost_rates(run: RunState, observed: Observation) -> Iterator[steps.LostRate
         if answer is None or isinstance(answer, Fault) or (broker, side) in run.throttles.rates_due:
             continue
         if intent.rate_bytes_per_s is None:
-            again = intent.current(answer) is not intent
-            lost = again or is_freed(run, intent, answer)
+            is_regained = intent.current(answer) is not intent
+            lost = is_regained or is_freed(run, intent, answer)
         else:
             lost = own_rate(answer, side) != str(intent.rate_bytes_per_s)
         if lost:
@@ -60,12 +60,12 @@ def _lost_rates(run: RunState, observed: Observation) -> Iterator[steps.LostRate
 
 def is_freed(run: RunState, intent: RateIntent, answer: Mapping[str, ConfigValue]) -> bool:
     """Return whether a lower rate that was kept limits no longer as it did when it was found."""
-    kept = intent.found_bytes_per_s
+    kept = intent.original_bytes_per_s
     requested = run.requested_rate(intent.key)
     if kept is None or kept > requested:
         return False
     config = answer.get(intent.side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
-    now = replace(intent, prior=config.value or None).found_bytes_per_s
+    now = replace(intent, prior=config.value or None).original_bytes_per_s
     return now is None or now > requested
 
 
@@ -73,12 +73,18 @@ def lost_rate(run: RunState, key: Key, answer: Mapping[str, ConfigValue]) -> ste
     """Return what holds now instead of a rate of ours, or of one that was kept, and whose it is."""
     broker, side = key
     intent = run.throttles.rates[key]
-    kept, again = intent.rate_bytes_per_s is None, intent.current(answer) is not intent
+    kept, is_regained = intent.rate_bytes_per_s is None, intent.current(answer) is not intent
     config = answer.get(side.rate_config, ConfigValue(None, ConfigSource.DEFAULT))
-    mend = not kept and (own_rate(answer, side) is None or intent.is_as_found(answer))
+    mend = not kept and (own_rate(answer, side) is None or intent.is_original(answer))
     value = config.value or None
     return steps.LostRate(
-        broker, side, value, config.source, mend, freed=kept and not again, again=again
+        broker,
+        side,
+        value,
+        config.source,
+        mend,
+        freed=kept and not is_regained,
+        is_regained=is_regained,
     )
 
 

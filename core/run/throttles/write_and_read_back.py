@@ -223,7 +223,7 @@ class VerifiedThrottles:
             if rate.rate_bytes_per_s is None:
                 stale = is_freed(self._state, rate, answer)
             else:
-                stale = not (rate.is_ours(answer) or rate.is_as_found(answer))
+                stale = not (rate.is_ours(answer) or rate.is_original(answer))
             if stale:
                 changed.add(rate.key)
         answered = {r: a for r, a in configs.items() if not isinstance(a, Fault)}
@@ -260,7 +260,7 @@ class VerifiedThrottles:
             now = as_rate(own_rate(answer, key[1]))
             if now in intent.perhaps:
                 kept[key] = now
-            elif key in self._state.rate_control.rates and intent.is_as_found(answer):
+            elif key in self._state.rate_control.rates and intent.is_original(answer):
                 kept[key] = None
         if kept:
             refused = [
@@ -316,8 +316,8 @@ def apply_restoring(
     faults = faults_of(client.alter_configs(changes)) if changes else {}
     failed = {r: str(fault) for r, fault in faults.items() if not is_missing(fault)}
     left = (change for change in changes if change.resource not in failed)
-    unseen = await_shown(client, clock, left)
-    return failed | {change.resource: "it does not show yet" for change in unseen}
+    not_shown = await_shown(client, clock, left)
+    return failed | {change.resource: "it does not show yet" for change in not_shown}
 
 
 def await_shown(

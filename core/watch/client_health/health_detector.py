@@ -275,12 +275,12 @@ class HealthDetector:
         slow = [side for side in ClientSide if broker.bands[side].slow_since is not None]
         if broker.slow_since is None and slow:
             broker.slow_since = now
-            waits = ", ".join(
+            latencies = ", ".join(
                 f"{side.value} p99 {format_milliseconds(broker.latencies[side].p99_ms)} "
                 f"(usually {format_milliseconds(broker.bands[side].usual_ms)})"
                 for side in slow
             )
-            self._add_event(now, f"broker {id}: slow, {waits}", id)
+            self._add_event(now, f"broker {id}: slow, {latencies}", id)
         elif broker.slow_since is not None and not slow:
             took = format_duration(now - broker.slow_since)
             broker.slow_since = None

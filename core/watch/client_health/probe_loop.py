@@ -67,15 +67,15 @@ def describe_probe(state: ClusterState) -> str:
     """Say in words what probing this cluster does, and what it costs."""
     brokers = len(state.alive_ids)
     messages, rate = probe_cost(brokers)
-    made = (
+    creation = (
         f", which is made for it: {counted(brokers, 'partition')}, one on each broker, one "
         "replica, at most some MB each, kept a minute; a new broker gets one, too"
     )
-    made = made if state.topic(TOPIC) is None else ""
+    creation = creation if state.topic(TOPIC) is None else ""
     return (
         f"The probe writes {RATE} small messages a second to each of {brokers} brokers and reads "
         f"them back: {messages} messages/s, about {format_rate(rate)} of network in all.\n"
-        f"They go to a topic of its own, {TOPIC}{made}.\n"
+        f"They go to a topic of its own, {TOPIC}{creation}.\n"
         "Nothing else is touched. `trimtab probe --remove` deletes the topic."
     )
 
@@ -132,8 +132,8 @@ class LayoutFollower:
     def __init__(
         self, layout_source: RoundTripProbe, changer: ClusterClient, say: Callable[[str], None]
     ) -> None:
-        self._looks, self._extender = layout_source, PartitionAdder(changer, say)
-        self._seen: SimpleQueue[ProbeLayout] = SimpleQueue()
+        self._layout_source, self._extender = layout_source, PartitionAdder(changer, say)
+        self._layouts: SimpleQueue[ProbeLayout] = SimpleQueue()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="clients-follow", daemon=True)
         self._thread.start()
@@ -141,8 +141,8 @@ class LayoutFollower:
     def layout(self) -> ProbeLayout | None:
         """Return the layout that was seen last, once; None until there is another."""
         layout = None
-        while not self._seen.empty():
-            layout = self._seen.get()
+        while not self._layouts.empty():
+            layout = self._layouts.get()
         return layout
 
     def close(self) -> None:
@@ -154,11 +154,11 @@ class LayoutFollower:
 
         while not self._stop.is_set():
             try:
-                layout = self._looks.fetch_layout()
+                layout = self._layout_source.fetch_layout()
             except KafkaException:
                 pass  # clients hear of it, too, and tell it
             else:
-                self._seen.put(layout)
+                self._layouts.put(layout)
                 self._extender.extend(layout)
             self._stop.wait(POLL_SECONDS)
 

@@ -59,12 +59,12 @@ class WatchedGroups:
         """
         stable, unsettled = dict(self.stable), dict(self.unsettled)
         rebalances: list[Rebalance] = []
-        seen, emptied = set(), set()
+        current, emptied = set(), set()
         for group in groups:
             if group.fault is not None:
-                seen.add(group.id)
+                current.add(group.id)
             elif group.state not in WITHOUT_MEMBERS:
-                seen.add(group.id)
+                current.add(group.id)
                 text = self._compared(group) if _is_within(group.id, self.up_to) else ""
                 if group.state == STABLE:
                     stable[group.id] = group
@@ -79,7 +79,7 @@ class WatchedGroups:
             {id: group for id, group in kept.items() if _is_within(id, up_to)}
             for kept in (stable, unsettled)
         )
-        missing = {*stable, *unsettled} - seen
+        missing = {*stable, *unsettled} - current
         for id in sorted(missing if complete else missing & emptied):
             last = stable.pop(id, None)
             unsettled.pop(id, None)

@@ -43,15 +43,15 @@ def recheck_differences(
         now = client.describe_cluster()
     except (AccessDeniedError, UnreachableError) as error:
         return [_recheck_note([work.tp for work in suspects], error.title.rstrip("."))]
-    unread: dict[str, list[TopicPartition]] = {}
+    denied: dict[str, list[TopicPartition]] = {}
     for work in suspects:
         before, after = state.topic(work.tp.topic), now.topic(work.tp.topic)
         if after is None or (before is not None and before.id != after.id):
             work.differences, work.different = [], 0
             work.leave(None, "the topic was deleted meanwhile")
         elif why := _drop_resolved(client, work):
-            unread.setdefault(why, []).append(work.tp)
-    return [_recheck_note(tps, why) for why, tps in unread.items()]
+            denied.setdefault(why, []).append(work.tp)
+    return [_recheck_note(tps, why) for why, tps in denied.items()]
 
 
 def _recheck_note(tps: list[TopicPartition], why: str) -> str:

@@ -223,14 +223,16 @@ def _pragma(database: sqlite3.Connection, name: str) -> int:
 
 def _delete_oldest(path: Path, database: sqlite3.Connection) -> bool:
     """Let go of what was seen before the second picture, or of some that was told before that."""
-    seen = database.execute("SELECT seq, at FROM pictures ORDER BY seq LIMIT 1 OFFSET 1").fetchone()
+    second = database.execute(
+        "SELECT seq, at FROM pictures ORDER BY seq LIMIT 1 OFFSET 1"
+    ).fetchone()
     sql = "SELECT max(at) FROM (SELECT at FROM told ORDER BY at LIMIT ?)"
     (noted_ms,) = next(note_rows(database, sql, NOTES_STEP))
-    if seen is None and noted_ms is None:
+    if second is None and noted_ms is None:
         return False
     with transaction(path, database):
-        if noted_ms is None or (seen is not None and seen[1] <= noted_ms):
-            _delete_changes(database, seen[0])
+        if noted_ms is None or (second is not None and second[1] <= noted_ms):
+            _delete_changes(database, second[0])
         else:
             _delete_notes(database, from_milliseconds(noted_ms), included=True)
     return True

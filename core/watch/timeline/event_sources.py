@@ -166,7 +166,7 @@ class RunEvents:
     def __init__(self, cluster_id: str, clock: Clock, since: datetime) -> None:
         self._cluster_id, self._clock, self._since = cluster_id, clock, since
         self._stamps: dict[str, tuple[int, int]] = {}
-        self._told: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
         self._reported: dict[str, str] = {}
         """Why a journal cannot be read, as it was said."""
         self._due = float("-inf")
@@ -205,7 +205,7 @@ class RunEvents:
         stamp = (changed, wal.stat().st_mtime_ns if wal.exists() else 0)
         if self._stamps.get(run) == stamp:
             return []
-        if run not in self._told and max(stamp) < self._since.timestamp() * 1e9:
+        if run not in self._counts and max(stamp) < self._since.timestamp() * 1e9:
             return []  # it ended before
         events = read_journal(self._cluster_id, run).view.events
         self._stamps[run] = stamp
@@ -213,10 +213,10 @@ class RunEvents:
         lines = [line for line in events if line.kind != Wrote.RATES_CHANGING.value]
         moved, fine = Wrote.MOVED.value, Level.GOOD
         lines = [line for line in lines if line.kind != moved or line.level is not fine]
-        first = self._told.get(run)
+        first = self._counts.get(run)
         if first is None:
             first = sum(line.at <= self._since for line in lines)
-        self._told[run] = len(lines)
+        self._counts[run] = len(lines)
         by = f"run {run}"
         return [Event(line.at, Kind.RUN, None, Note(by, line.text)) for line in lines[first:]]
 
@@ -300,17 +300,17 @@ class ThrottleEvents:
 
     def _detect_changes(self, state: ClusterState, answers: Configs) -> list[Event]:
         """Return what has changed, by what was asked for."""
-        seen, unknown = self._read(state, answers)
-        fresh = {key for key, words in seen.items() if words != self._known.get(key)}
+        messages, unknown = self._read(state, answers)
+        fresh = {key for key, words in messages.items() if words != self._known.get(key)}
         if fresh:
             # A run of ours may have set it right after its journal was read: that tells by now.
             brokers = {of for of, _ in fresh if of.kind is ResourceKind.BROKER}
             topics = (of.name for of in {of for of, _ in fresh} - brokers)
             ids = (int(broker.name) for broker in brokers)
             rechecked, _ = self._read(state, fetch_throttle_configs(self._client, topics, ids))
-            fresh = {key for key in fresh if rechecked.get(key) == seen[key]}
-        gone = {key for key in self._known if key not in seen and key not in unknown}
-        events = [self._set(state, key, seen[key]) for key in sorted(fresh, key=str)]
+            fresh = {key for key in fresh if rechecked.get(key) == messages[key]}
+        gone = {key for key in self._known if key not in messages and key not in unknown}
+        events = [self._set(state, key, messages[key]) for key in sorted(fresh, key=str)]
         for key in sorted(gone, key=str):
             del self._known[key]
             if _exists(state, key[0]):

@@ -21,7 +21,7 @@ class RecordedState:
     """The cluster as it was at a moment; sizes are not recorded."""
 
     state: ClusterState
-    seen_at: datetime
+    observed_at: datetime
     """The moment itself; earlier where nobody looked then, and the cluster may have changed."""
 
 

@@ -358,7 +358,7 @@ class Timeline:
     ) -> Iterator[Event]:
         """Yield changes; for going `onward` from a picture without what was before a new thing."""
         names = {number: name for name, number in self._numbers().items()}
-        looks = self._database.execute(
+        observations = self._database.execute(
             "SELECT seq, at FROM looks WHERE seq < ? AND seq >="
             " coalesce((SELECT max(seq) FROM looks WHERE seq <= ?), 0) ORDER BY seq",
             (last, first),
@@ -370,10 +370,10 @@ class Timeline:
         )
         look = 0
         for seq, kind, topic, partition, before, after in rows:
-            while look + 1 < len(looks) and looks[look + 1][0] <= seq:
+            while look + 1 < len(observations) and observations[look + 1][0] <= seq:
                 look += 1
             yield Event(
-                from_milliseconds(looks[look][1]),
+                from_milliseconds(observations[look][1]),
                 Kind(kind),
                 None if onward and after is not None else packing.decode(before, kind, partition),
                 packing.decode(after, kind, partition),

@@ -111,7 +111,7 @@ def test_answers_about_log_dir_plans_match_their_schemas(
     text = saved.run(*words)[1]
     assert "b1 /d1 200% → 100%" in text
     assert "1 replica to copy within their brokers (9.0 MB); about" in text
-    monkeypatch.setattr("core.plan.estimate.rate_table.LAID_OUT_SECONDS", 60.0)
+    monkeypatch.setattr("core.plan.estimate.rate_table.PLACEMENT_SECONDS", 60.0)
     hurried = ("--time-budget", "60s", "--within", "1h")
     _, suggestion = saved.json(*words, *hurried)
     assert 0 < suggestion["seconds"] <= 3600

@@ -181,7 +181,7 @@ def test_throttles_set_by_runs_of_this_machine_are_not_reported(watched: Watched
     watched.look()
     run = Run(watched.client, plan_of(watched.client, TARGETS), rate=1 * MB)
     run.until(submitted)
-    assert fetch_throttles(watched.client, watched.client.describe_cluster(), []).found
+    assert fetch_throttles(watched.client, watched.client.describe_cluster(), []).throttles
     set_config(watched.client, Resource.broker(6), LEADER_RATE, "1000")
     assert watched.look() == [f"broker 6: {LEADER_RATE} set to 1.0 kB/s"]
     run.to_the_end()

@@ -183,7 +183,7 @@ async def test_plan_is_requested_with_two_keys(size: tuple[int, int]) -> None:
         assert session.plan.moves == suggest_plan(*demo_picture(), PlanRequest()).plan.moves
         text = body(pilot)
         assert "balanced no → yes" in text
-        assert f"{planner(pilot).suggested.found.moves} moves" in text
+        assert f"{planner(pilot).suggested.result.moves} moves" in text
         assert "The plan is made; u takes it back." in footer(pilot)
 
 
@@ -238,7 +238,7 @@ def test_log_dir_where_a_replica_lands_is_named_only_for_the_suggested_move() ->
     asked, _ = read(SuggestForm(disks=True, balance=True), state)
     assert asked is not None
     suggested = SuggestedPlan(asked, suggest_plan(state, load, asked.goal))
-    lands = next(move for move in suggested.found.plan if move.new_log_dirs)
+    lands = next(move for move in suggested.result.plan if move.new_log_dirs)
     (path,) = lands.new_log_dirs.values()
     assert suggested.dir_words(lands) == f"lands in {path}"
     assert suggested.dir_words(lands.inverse()) == ""
@@ -432,7 +432,7 @@ async def test_suggested_move_shows_its_reason_and_removing_it_changes_the_effec
         best = helpful_first(*demo_picture(), session.plan, planner(pilot).suggested)
         assert best is not None
         first = session.plan.by_partition[best[0]]
-        reasons = planner(pilot).suggested.found.reasons[first.tp]
+        reasons = planner(pilot).suggested.result.reasons[first.tp]
         assert f"why   {reasons.words} of its fair share" in body(pilot)
         count = len(session.plan)
         title = body(pilot).split("\n")[0]

@@ -82,7 +82,7 @@ class PlanView:
         """Return what the planner says that no plan can do, while its plan is there."""
         if self.suggested is None or not self.suggested.is_part_of(self.plan):
             return ()
-        return self.suggested.found.notes
+        return self.suggested.result.notes
 
     @property
     def at_rate(self) -> RateAssessment | None:

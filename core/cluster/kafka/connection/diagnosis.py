@@ -136,13 +136,13 @@ def diagnose(settings: ConnectionSettings, servers: Sequence[str]) -> dict[str, 
     """Return what is found of each server, asked side by side."""
     seconds = settings.scaled_seconds(DIAGNOSIS_SECONDS)
     ends = time.monotonic() + seconds
-    looks = {server: _Diagnosis(server, settings, ends) for server in servers}
-    threads = [threading.Thread(target=look.run, daemon=True) for look in looks.values()]
+    diagnoses = {server: _Diagnosis(server, settings, ends) for server in servers}
+    threads = [threading.Thread(target=look.run, daemon=True) for look in diagnoses.values()]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(max(0.0, ends - time.monotonic()) + 0.1)  # a name's look-up has no end
-    return {server: look.found or look.late() for server, look in looks.items()}
+    return {server: look.finding or look.late() for server, look in diagnoses.items()}
 
 
 def find_unreachable(settings: ConnectionSettings, servers: Sequence[str]) -> dict[str, str]:
@@ -161,10 +161,10 @@ def is_misconfigured(settings: ConnectionSettings, server: str) -> bool:
 
 
 class _Diagnosis:
-    """One conversation with one server; `found` is None until it is over."""
+    """One conversation with one server; `finding` is None until it is over."""
 
     def __init__(self, server: str, settings: ConnectionSettings, ends: float) -> None:
-        self.found: _Finding | None = None
+        self.finding: _Finding | None = None
         self._server, self._settings, self._ends = server, settings, ends
         host, _, port = server.rpartition(":")
         self._host, self._port = host.strip("[]"), int(port)
@@ -172,11 +172,11 @@ class _Diagnosis:
 
     def run(self) -> None:
         try:
-            self.found = self._ask()
+            self.finding = self._ask()
         except TimeoutError:
-            self.found = self.late()
+            self.finding = self.late()
         except DocumentError as error:  # a certificate's file has gone since it was read
-            self.found = self._conclusion(
+            self.finding = self._conclusion(
                 f"cannot be asked by TLS: {error.title.rstrip('.')}", error.next
             )
 

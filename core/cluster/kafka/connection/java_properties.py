@@ -42,9 +42,9 @@ def java_properties(bootstrap: str, path: Path | None) -> dict[str, str]:
     if password is not None and JAAS_CONFIG in entries:
         entries[JAAS_CONFIG] = _with_password(entries[JAAS_CONFIG], password)
     for name in (KEY_PASSWORD, *(f"{store}.password" for store in _STORES)):
-        typed = find_password(path, name)
-        if typed is not None:
-            entries.setdefault(name, typed)
+        password = find_password(path, name)
+        if password is not None:
+            entries.setdefault(name, password)
     return {**entries, "bootstrap.servers": servers}
 
 

@@ -153,13 +153,13 @@ class BrokerConnections(KafkaConnectionManager):
             return await self.send(request, node, request_timeout_ms=seconds * 1000)
 
         answered = threading.Event()
-        asked = self._net.call_soon_with_future(ask)
-        asked.add_both(lambda _: answered.set())
+        future = self._net.call_soon_with_future(ask)
+        future.add_both(lambda _: answered.set())
         if not answered.wait(seconds):
             raise KafkaTimeoutError(f"No broker has answered within {seconds:g} s")
-        if asked.failed():
-            raise asked.exception
-        return asked.value
+        if future.failed():
+            raise future.exception
+        return future.value
 
     # -- connecting --------------------------------------------------------------------------------
 

@@ -260,8 +260,8 @@ def _open_store(
             f"{properties}: {store}.location {location} is damaged: {error}.",
             next="Write the file anew, from whoever made it.",
         ) from error
-    wanted = key_store.key if store == "ssl.keystore" else key_store.certificates
-    if not wanted:
+    entries = key_store.key if store == "ssl.keystore" else key_store.certificates
+    if not entries:
         what = "key" if store == "ssl.keystore" else "certificates"
         raise DocumentError(
             f"{properties}: {store}.location {location} holds no {what}.",

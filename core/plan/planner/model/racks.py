@@ -33,11 +33,13 @@ def rack_shares(
     names = np.unique(chosen)
     if len(names) < 2 or NO_RACK in names or not values.sum() > 0:
         return parts
-    beside = [0.0 if fixed is None else fixed[counts & (racks == name)].sum() for name in names]
-    lowest = beside + (values * (replicas // len(names))).sum()
-    highest = beside + (values * -(-replicas // len(names))).sum()
+    fixed_values = [
+        0.0 if fixed is None else fixed[counts & (racks == name)].sum() for name in names
+    ]
+    lowest = fixed_values + (values * (replicas // len(names))).sum()
+    highest = fixed_values + (values * -(-replicas // len(names))).sum()
     weight = np.array([parts[counts & (racks == name)].sum() for name in names])
-    held = _within(weight, float((values * replicas).sum() + sum(beside)), lowest, highest)
+    held = _within(weight, float((values * replicas).sum() + sum(fixed_values)), lowest, highest)
     shares = parts.copy()
     for name, want, has in zip(names, weight, held, strict=True):
         if want > 0:

@@ -68,20 +68,22 @@ class _LeaderChanges:
 
     def carry_out(self) -> int:
         on, changed = self._on, 0
-        stuck = np.zeros(on.problem.brokers, np.bool_)
+        is_exhausted = np.zeros(on.problem.brokers, np.bool_)
         for _ in range(MAX_ROUNDS * on.problem.brokers):
             off = on.off_by(self._columns)
             if not off.any() or self._limits.time_is_up(on):
                 return changed
             strain = np.abs(on.loads[:, self._columns] - 1).max(axis=1)
-            worst = np.where(stuck | ~on.problem.counts, -np.inf, off.max(axis=1) + 1e-3 * strain)
+            worst = np.where(
+                is_exhausted | ~on.problem.counts, -np.inf, off.max(axis=1) + 1e-3 * strain
+            )
             broker = int(np.argmax(worst))
             if not np.isfinite(worst[broker]):
                 break
             took = self._change(broker)
-            stuck[broker] = not took
+            is_exhausted[broker] = not took
             if took:
-                stuck[:] = False
+                is_exhausted[:] = False
             changed += took
         return changed + self._escape_dead_end()
 

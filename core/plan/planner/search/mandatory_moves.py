@@ -12,7 +12,7 @@ import numpy as np
 
 from core.cluster.state import Bool, Int32, Int64
 from core.load.load import Float64
-from core.plan.planner.infeasible import Obstacle, StuckReplica, why_no_broker, why_untouchable
+from core.plan.planner.infeasible import InfeasibleReplica, Obstacle, why_no_broker, why_untouchable
 from core.plan.planner.model.measures import NOBODY, REPLICA_MEASURES, Measure
 from core.plan.planner.model.placement import Placement
 from core.plan.planner.model.racks import barred
@@ -21,7 +21,7 @@ from core.plan.planner.plan_request import NO_LIMITS, Field, Limits, probe_parti
 
 def empty_brokers(
     placement: Placement, leaving: Collection[int], limits: Limits
-) -> list[StuckReplica]:
+) -> list[InfeasibleReplica]:
     """Take every replica off these broker rows; return those that must stay."""
     problem = placement.problem
     held = [
@@ -31,7 +31,7 @@ def empty_brokers(
         if problem.touchable[p]
     ]
     held.sort(key=lambda replica: (-problem.items[replica[0], Measure.DISK], replica))
-    stuck_replicas = []
+    infeasible = []
     for partition, broker in held:
         why: Obstacle | Field | None
         if problem.movable[partition]:
@@ -39,17 +39,17 @@ def empty_brokers(
         else:
             why = why_untouchable(problem, partition)
         if why:
-            stuck_replicas.append(StuckReplica(partition, why))
-    return stuck_replicas
+            infeasible.append(InfeasibleReplica(partition, why))
+    return infeasible
 
 
-def repair_racks(placement: Placement, limits: Limits) -> list[StuckReplica]:
+def repair_racks(placement: Placement, limits: Limits) -> list[InfeasibleReplica]:
     """Move replicas that share a rack while another rack holds none; return what stays doubled."""
     problem = placement.problem
     if (problem.racks == NOBODY).all():
         return []
     rows = np.flatnonzero(problem.touchable).tolist()
-    return [StuckReplica(row, why) for row in rows if (why := _spread(placement, row, limits))]
+    return [InfeasibleReplica(row, why) for row in rows if (why := _spread(placement, row, limits))]
 
 
 def _spread(placement: Placement, row: int, limits: Limits) -> Obstacle | Field | None:
@@ -165,7 +165,9 @@ def _best_broker(placement: Placement, row: int, to: Int64) -> int:
     return int(to[int(np.argmin(np.where(filled, worse, np.inf) if filled.any() else worse))])
 
 
-def set_replica_count(placement: Placement, replicas: int, limits: Limits) -> list[StuckReplica]:
+def set_replica_count(
+    placement: Placement, replicas: int, limits: Limits
+) -> list[InfeasibleReplica]:
     """Give every partition that is asked for so many replicas; return what it lacks or keeps.
 
     But those that clients are probed on: they have one each, by design.
@@ -186,7 +188,7 @@ def set_replica_count(placement: Placement, replicas: int, limits: Limits) -> li
             else:
                 why = _added(placement, row, limits)
             if why:
-                stay += [StuckReplica(row, why)] * abs(held - replicas)
+                stay += [InfeasibleReplica(row, why)] * abs(held - replicas)
                 break
     return stay
 
@@ -255,7 +257,7 @@ def _added(placement: Placement, row: int, limits: Limits) -> Obstacle | Field |
 
 def replace_brokers(
     placement: Placement, pairs: Sequence[tuple[int, int]], limits: Limits
-) -> list[StuckReplica]:
+) -> list[InfeasibleReplica]:
     """Put all replicas of the first broker of each pair on the second; return what must stay."""
     problem, stay = placement.problem, []
     for old, new in pairs:
@@ -275,7 +277,7 @@ def replace_brokers(
                 obstacles = _obstacles(placement, partition, to, limits, leads=leads)
                 why = next((obstacle for obstacle, does in obstacles if does[0]), why)
             if why:
-                stay.append(StuckReplica(partition, why))
+                stay.append(InfeasibleReplica(partition, why))
             else:
                 placement.move(partition, old, new)
     return stay
@@ -293,7 +295,7 @@ class _Exchanges(NamedTuple):
     source: Int32
     destination: Int32
 
-    def some(self, which: Int64) -> _Exchanges:
+    def rows_at(self, which: Int64) -> _Exchanges:
         return _Exchanges(self.rows[which], self.source[which], self.destination[which])
 
 
@@ -311,12 +313,12 @@ def exchange_dropped(on: Placement, limits: Limits = NO_LIMITS) -> None:
         best = np.lexsort((able.rows, -gains))
         best = best[gains[best] > MIN_GAIN]
         # One of each partition: what else it may exchange depends on that.
-        able = able.some(best[np.sort(np.unique(able.rows[best], return_index=True)[1])])
+        able = able.rows_at(best[np.sort(np.unique(able.rows[best], return_index=True)[1])])
         gained = 0.0
         for lot in _group_by_brokers(able, on.problem.brokers):
             if limits.time_is_up(on):
                 return
-            gained += _exchange(on, columns, able.some(lot))
+            gained += _exchange(on, columns, able.rows_at(lot))
         if gained <= MIN_GAIN:
             return
 

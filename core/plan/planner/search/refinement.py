@@ -150,8 +150,8 @@ class _Search:
         to = to[to != source]
         if not (len(rows) and len(to)):
             return []
-        led_by_others = _LEADER_COLUMNS[None, :] & (places > 0)[:, None]
-        items = np.where(led_by_others, 0.0, given.items[rows])
+        is_leader_column = _LEADER_COLUMNS[None, :] & (places > 0)[:, None]
+        items = np.where(is_leader_column, 0.0, given.items[rows])
         here = self._loads[source] - items * on.per_share[source]
         there = self._loads[to][:, None, :] + items[None] * on.per_share[to][:, None, :]
         allowed = ~barred(self.at[rows], source, to, given.racks).T  # [to, rows]

@@ -43,7 +43,7 @@ class ReplicaItems:
         self._on = on
         self.measures = [m for m in measures if on.problem.active[m]]
         self.columns = np.array(self.measures, np.int64)
-        self._led = np.array([m in LEADER_MEASURES for m in self.measures], np.bool_)
+        self._is_leader_measure = np.array([m in LEADER_MEASURES for m in self.measures], np.bool_)
         self._items = on.problem.items[:, self.columns]
         sizes = on.problem.items[:, Measure.DISK]
         self.usual_bytes = float(sizes.sum()) / max(len(sizes), 1)
@@ -52,8 +52,8 @@ class ReplicaItems:
     def of(self, rows: Int64, source: int) -> Float64:
         """Return what `source`'s replicas of partitions bring wherever they go, [rows, columns]."""
         items: Float64 = self._items[rows]
-        if self._led.any():
-            items[:, self._led] *= (self._on.at[rows, 0] == source)[:, None]
+        if self._is_leader_measure.any():
+            items[:, self._is_leader_measure] *= (self._on.at[rows, 0] == source)[:, None]
         return items
 
     def added(self, rows: Int64, source: int, measure: Measure) -> Float64:

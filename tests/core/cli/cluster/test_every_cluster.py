@@ -156,7 +156,7 @@ def test_clusters_are_queried_concurrently_and_each_has_its_own_error(trimtab: T
 
     context = Context(Target(), False, True, None, False, False, lambda _: None)
     answers = ask_every_cluster(context, ask)
-    assert [(answer.name, answer.found) for answer in answers] == [
+    assert [(answer.name, answer.answer) for answer in answers] == [
         ("a", "a: "),
         ("b", None),
         ("c", "c: "),

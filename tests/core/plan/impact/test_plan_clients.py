@@ -97,7 +97,7 @@ def test_move_between_log_dirs_is_copied_and_interrupts_no_group() -> None:
     (g,) = seen.groups or ()
     assert (g.copied, g.catch_up_messages) == (1, 0)
     assert seen.shrinking is not None
-    assert seen.shrinking.most_bytes == 20 * GB - HOUR * 100_000
+    assert seen.shrinking.max_bytes == 20 * GB - HOUR * 100_000
 
 
 def test_groups_are_listed_worst_first_without_those_that_read_no_moved_partition() -> None:
@@ -209,7 +209,7 @@ def test_shorter_retention_saves_the_older_bytes_for_each_new_replica() -> None:
     assert advice is not None
     assert (advice.seconds, advice.is_advised) == (HOUR, True)
     most = 2 * (20 * GB - HOUR * 100_000)
-    assert (advice.most_bytes, advice.least_bytes) == (most, most - 2 * SEGMENT_BYTES)
+    assert (advice.max_bytes, advice.min_bytes) == (most, most - 2 * SEGMENT_BYTES)
     (sentence, _) = retention_sentences(advice)
     assert "t 39 GB" in sentence
     assert "deleted for good" in sentence
@@ -292,7 +292,7 @@ def test_shorter_retention_is_not_advised_where_remote_storage_is_or_may_be_used
     assert not advice.is_advised
     assert words in " ".join(retention_sentences(advice))
     assert retention_command(advice, "p.json") == ""
-    assert retention_hint(advice, advice.most_bytes, is_requested=False) == ""
+    assert retention_hint(advice, advice.max_bytes, is_requested=False) == ""
 
 
 @pytest.mark.parametrize(

@@ -413,6 +413,6 @@ def test_run_that_gives_up_reports_the_moves_and_throttles_it_left(start: Start)
     assert "It left in the cluster:" in report(run.look(living=False))
     state = run.client.describe_cluster()
     (known,) = with_throttles(state.cluster_id)
-    ours = [t for t in fetch_throttles(run.client, state, [known]).found if t.run is not None]
+    ours = [t for t in fetch_throttles(run.client, state, [known]).throttles if t.run is not None]
     assert {t.run for t in ours} == {known.state.run_id}
     assert "which gave up" in ours[0].why

@@ -98,7 +98,7 @@ def test_log_dir_throttle_is_needed_while_a_foreign_log_dir_copy_is_in_flight() 
     client, _, _ = copying_within()
 
     def rate() -> Throttle:
-        (throttle,) = fetch_throttles(client, client.describe_cluster(), []).found
+        (throttle,) = fetch_throttles(client, client.describe_cluster(), []).throttles
         return throttle
 
     assert (rate().needed, rate().why.partition("; ")[2]) == (
@@ -115,7 +115,7 @@ def test_log_dir_throttle_is_needed_if_the_broker_does_not_describe_its_log_dirs
     silent.replaced["describe_log_dirs"] = lambda real, brokers: tuple(
         BrokerLogs(broker, error="CLUSTER_AUTHORIZATION_FAILED") for broker in brokers
     )
-    (rate,) = fetch_throttles(silent, client.describe_cluster(), []).found  # type: ignore[arg-type]
+    (rate,) = fetch_throttles(silent, client.describe_cluster(), []).throttles  # type: ignore[arg-type]
     assert rate.needed
     assert rate.why.endswith("; whether the broker copies between its log dirs is not known")
     ((_, kept),) = plan_clearing(silent, client.describe_cluster(), []).kept  # type: ignore[arg-type]

@@ -119,7 +119,7 @@ def test_run_without_a_throttle_yields_the_copying_speed(client: SimulatedCluste
     assert (run_lesson.side, run_lesson.estimated_seconds) == (None, None)
     speed = calibration(run.state.cluster_id).speed
     assert speed is not None
-    assert speed.usual == pytest.approx(20_000 * MB / run_lesson.took_seconds)
+    assert speed.usual_bytes_per_s == pytest.approx(20_000 * MB / run_lesson.took_seconds)
     estimate = run.state.estimate
     assert estimate is not None
     for row in estimate["rows"]:
